@@ -1,0 +1,44 @@
+//! What every engine offers, embedded or remote.
+
+use std::ops::ControlFlow;
+
+use crate::grove::Grove;
+
+/// Where an engine gets its prompts and brings back their trees.
+///
+/// Groves move: the engine owns one while it grows and hands it back when it is done. A batch job hands out a fixed
+/// list; a server hands out requests as they come.
+pub trait Forest {
+    /// The next grove to grow, if there is one now. `idle` says that the engine has nothing else to do, so that a source
+    /// with nothing at hand may block until it has. `None` while idle ends the run.
+    fn next(&mut self, idle: bool) -> Option<Grove>;
+
+    /// A grove comes back: done, or unfinished after a break or an error.
+    fn done(&mut self, grove: Grove);
+
+    /// Called after every step. `Break` ends the run: everything comes back as it is.
+    fn pulse(&mut self, pulse: &Pulse) -> ControlFlow<()> {
+        let _ = pulse;
+        ControlFlow::Continue(())
+    }
+}
+
+/// How a run is getting on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pulse {
+    /// Tokens decoded since the run began.
+    pub decoded: usize,
+    /// Sequences being decoded now.
+    pub live: usize,
+    /// Sequences set aside until there is memory for them.
+    pub waiting: usize,
+}
+
+/// Decodes groves until their forest has no more.
+pub trait Engine {
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// Every grove taken from the forest is brought back through [`Forest::done`], on errors too: nothing that was
+    /// generated is lost.
+    fn grow(&mut self, forest: &mut dyn Forest) -> Result<(), Self::Error>;
+}

@@ -1,0 +1,240 @@
+//! Methods: a strategy for every prompt and, for EAGer, a second pass over the prompts that deserve it.
+//!
+//! The second pass needs the whole set of prompts: only then is it known what the easy ones saved.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::budget;
+use crate::chance::Key;
+use crate::engine::{Engine, Forest, Pulse};
+use crate::entropy::Token;
+use crate::grove::{Grove, Settings};
+use crate::strategy::{Forking, FullParallel, Init, Preference, Regrow, Strategy};
+use crate::tree::Tree;
+
+/// How a second pass spends its budget on a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reallocation {
+    /// The paper's: Algorithm 1 again from the prompt, with a higher cap; the new sequences are appended.
+    Rerun,
+    /// Ours: new branches from where the first pass was unsure; nothing is decoded twice.
+    Regrow,
+}
+
+/// A way to spend tokens on a set of prompts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    FullParallel,
+    EagerInit,
+    /// The saved budget goes to the prompts that reached the cap: no labels needed.
+    EagerAdapt(Reallocation),
+    /// The saved budget goes to the prompts without a correct answer.
+    Eager(Reallocation),
+}
+
+impl Method {
+    pub const ALL: [Method; 6] = [
+        Method::FullParallel,
+        Method::EagerInit,
+        Method::EagerAdapt(Reallocation::Rerun),
+        Method::EagerAdapt(Reallocation::Regrow),
+        Method::Eager(Reallocation::Rerun),
+        Method::Eager(Reallocation::Regrow),
+    ];
+
+    pub fn reallocation(self) -> Option<Reallocation> {
+        match self {
+            Method::EagerAdapt(how) | Method::Eager(how) => Some(how),
+            Method::FullParallel | Method::EagerInit => None,
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            Method::FullParallel => "full-parallel",
+            Method::EagerInit => "eager-init",
+            Method::EagerAdapt(_) => "eager-adapt",
+            Method::Eager(_) => "eager",
+        };
+        let how = match self.reallocation() {
+            Some(Reallocation::Rerun) => "/rerun",
+            Some(Reallocation::Regrow) => "/regrow",
+            None => "",
+        };
+        f.pad(&format!("{name}{how}"))
+    }
+}
+
+/// No method has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown method '{0}'; use full-parallel, eager-init, eager-adapt or eager, the last two with /rerun or /regrow"
+)]
+pub struct UnknownMethod(String);
+
+impl FromStr for Method {
+    type Err = UnknownMethod;
+
+    /// A name without `/rerun` or `/regrow` means `regrow`.
+    fn from_str(name: &str) -> Result<Self, UnknownMethod> {
+        let exact = Method::ALL.into_iter().find(|m| m.to_string() == name);
+        exact
+            .or_else(|| Method::ALL.into_iter().find(|m| m.to_string() == format!("{name}/regrow")))
+            .ok_or_else(|| UnknownMethod(name.to_owned()))
+    }
+}
+
+/// A prompt to grow.
+#[derive(Debug, Clone)]
+pub struct Prompt {
+    pub tokens: Arc<[Token]>,
+    pub settings: Arc<Settings>,
+    /// What the randomness of this prompt is keyed by, beside the seed.
+    pub key: u64,
+}
+
+/// The options that all methods share.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    pub seed: u64,
+    /// `cap` is the paper's M.
+    pub forking: Forking,
+    pub preference: Preference,
+    pub wave: usize,
+}
+
+/// Watches a pass: gets every tree as it is done, and may end the pass.
+pub trait Watch {
+    /// The tree of prompt `index` came back, complete unless the pass was ended.
+    fn grown(&mut self, index: usize, tree: &Tree) {
+        let _ = (index, tree);
+    }
+
+    fn pulse(&mut self, pulse: &Pulse) -> ControlFlow<()> {
+        let _ = pulse;
+        ControlFlow::Continue(())
+    }
+}
+
+/// Watches nothing.
+impl Watch for () {}
+
+impl Plan {
+    /// The first pass: every prompt from nothing. Full-parallel and EAGer-init end here.
+    pub fn first_pass<E: Engine>(
+        &self,
+        engine: &mut E,
+        method: Method,
+        prompts: &[Prompt],
+        watch: &mut dyn Watch,
+    ) -> Result<Vec<Tree>, E::Error> {
+        let trees = prompts.iter().map(|p| Tree::new(Key::prompt(self.seed, p.key))).collect();
+        let strategy = |_: usize| -> Option<Box<dyn Strategy>> {
+            Some(match method {
+                Method::FullParallel => Box::new(FullParallel { sequences: self.forking.cap }),
+                _ => Box::new(Init::new(self.forking.clone())),
+            })
+        };
+        pass(engine, prompts, trees, strategy, watch)
+    }
+
+    /// The second pass of Algorithm 2. `solved` says which prompts have a correct answer; only full EAGer asks.
+    pub fn second_pass<E: Engine>(
+        &self,
+        engine: &mut E,
+        method: Method,
+        prompts: &[Prompt],
+        trees: Vec<Tree>,
+        solved: impl Fn(usize, &Tree) -> bool,
+        watch: &mut dyn Watch,
+    ) -> Result<Vec<Tree>, E::Error> {
+        let Some(how) = method.reallocation() else { return Ok(trees) };
+        let cap = self.forking.cap;
+        let counts: Vec<usize> = trees.iter().map(Tree::len).collect();
+        let chosen: Vec<usize> = (0..trees.len())
+            .filter(|&i| match method {
+                Method::Eager(_) => !solved(i, &trees[i]),
+                _ => counts[i] >= cap,
+            })
+            .collect();
+        let mut extra = vec![0; trees.len()];
+        for (&i, share) in chosen.iter().zip(budget::shares(budget::saved(cap, &counts), chosen.len())) {
+            extra[i] = share;
+        }
+        let strategy = |i: usize| (extra[i] > 0).then(|| self.reallocate(how, counts[i], extra[i]));
+        pass(engine, prompts, trees, strategy, watch)
+    }
+
+    /// Another pass over one prompt that has `sequences` and may have `extra` more.
+    fn reallocate(&self, how: Reallocation, sequences: usize, extra: usize) -> Box<dyn Strategy> {
+        let mut forking = self.forking.clone();
+        match how {
+            Reallocation::Rerun => {
+                if sequences < forking.cap {
+                    forking.theta *= forking.relax;
+                }
+                forking.cap += extra;
+                Box::new(Init::new(forking))
+            }
+            Reallocation::Regrow => Box::new(Regrow::new(forking, self.preference, extra, self.wave)),
+        }
+    }
+}
+
+/// Grows every tree for which there is a strategy; the others come back unchanged.
+fn pass<E: Engine>(
+    engine: &mut E,
+    prompts: &[Prompt],
+    trees: Vec<Tree>,
+    strategy: impl Fn(usize) -> Option<Box<dyn Strategy>>,
+    watch: &mut dyn Watch,
+) -> Result<Vec<Tree>, E::Error> {
+    let mut pass = Pass { prompts, trees, strategy, next: 0, watch };
+    engine.grow(&mut pass)?;
+    Ok(pass.trees)
+}
+
+/// One pass over a list of prompts, as the forest that an engine grows.
+struct Pass<'a, S> {
+    prompts: &'a [Prompt],
+    trees: Vec<Tree>,
+    strategy: S,
+    next: usize,
+    watch: &'a mut dyn Watch,
+}
+
+impl<S: Fn(usize) -> Option<Box<dyn Strategy>>> Forest for Pass<'_, S> {
+    fn next(&mut self, _idle: bool) -> Option<Grove> {
+        while let Some(prompt) = self.prompts.get(self.next) {
+            let index = self.next;
+            self.next += 1;
+            if let Some(strategy) = (self.strategy)(index) {
+                let tree = self.trees[index].uproot();
+                return Some(Grove::resume(
+                    index,
+                    prompt.tokens.clone(),
+                    prompt.settings.clone(),
+                    tree,
+                    strategy,
+                ));
+            }
+        }
+        None
+    }
+
+    fn done(&mut self, grove: Grove) {
+        let index = grove.id;
+        let tree = grove.into_tree();
+        self.watch.grown(index, &tree);
+        self.trees[index] = tree;
+    }
+
+    fn pulse(&mut self, pulse: &Pulse) -> ControlFlow<()> {
+        self.watch.pulse(pulse)
+    }
+}
