@@ -1,0 +1,80 @@
+//! Is this answer right?
+//!
+//! A [`Grader`] knows one problem's gold answer. It finds the final answer of a response, spells it so that equal
+//! answers are equal strings (votes count strings), and says whether it is right:
+//!
+//! ```
+//! use eager_grade::Grader;
+//!
+//! let grader = Grader::Expression { numbers: vec![7, 22, 10], target: 66 };
+//! let grade = grader.grade(r"10 - 7 is 3, and 3 * 22 is 66: \boxed{(10 - 7) * 22}");
+//! assert_eq!(grade.answer.as_deref(), Some("(10-7)*22"));
+//! assert!(grade.correct);
+//! ```
+//!
+//! Responses come from a model and may be anything: nothing here panics, and what cannot be read is wrong.
+
+pub mod boxed;
+pub mod expression;
+pub mod number;
+mod rational;
+
+use serde::{Deserialize, Serialize};
+
+pub use rational::{ArithmeticError, Rational};
+
+use expression::Expression;
+
+/// What makes an answer to a problem right.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Grader {
+    /// An expression that uses exactly these numbers, each once, and equals the target.
+    Expression { numbers: Vec<i64>, target: i64 },
+    /// This very answer: the same number, or, for what is not a plain number, the same text.
+    Exact { gold: String },
+}
+
+/// The verdict on one response.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grade {
+    /// The final answer, if the response gave one.
+    pub answer: Option<String>,
+    pub correct: bool,
+}
+
+impl Grader {
+    /// The final answer of a response: the content of its last box, spelled so that equal answers are equal
+    /// strings. An empty box is no answer.
+    pub fn answer(&self, response: &str) -> Option<String> {
+        let content = boxed::last_boxed(response)?.trim();
+        (!content.is_empty()).then(|| self.spell(content))
+    }
+
+    /// Is this answer right? It may be spelled in any way, not only as [`Grader::answer`] does.
+    pub fn correct(&self, answer: &str) -> bool {
+        match self {
+            Self::Expression { numbers, target } => {
+                expression::countdown(answer, numbers, *target).unwrap_or(false)
+            }
+            Self::Exact { gold } => number::equal(answer, gold),
+        }
+    }
+
+    /// Finds the answer and judges it.
+    pub fn grade(&self, response: &str) -> Grade {
+        let answer = self.answer(response);
+        let correct = answer.as_deref().is_some_and(|answer| self.correct(answer));
+        Grade { answer, correct }
+    }
+
+    fn spell(&self, answer: &str) -> String {
+        match self {
+            // Spaces go only where the text is an expression: `1 2` must not become the number 12.
+            Self::Expression { .. } => {
+                Expression::parse(answer).map_or_else(|_| answer.to_owned(), |e| e.to_string())
+            }
+            Self::Exact { .. } => number::canonical(answer),
+        }
+    }
+}
