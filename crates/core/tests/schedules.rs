@@ -1,0 +1,162 @@
+//! The tree must not depend on the order in which an engine decodes, and what an engine has when it is stopped must be
+//! a beginning of what it would have had.
+
+mod scripted;
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use eager_core::{Method, Pulse, Sequence, Tree, Watch};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use scripted::{Case, Draws, Order, Schedule, ScriptedEngine, cases, schedules};
+
+fn methods() -> impl Strategy<Value = Method> {
+    proptest::sample::select(Method::ALL.to_vec())
+}
+
+fn draws() -> impl Strategy<Value = Draws> {
+    prop_oneof![Just(Draws::FromPath), Just(Draws::FromKey)]
+}
+
+/// Both passes of a method.
+fn grow(case: &Case, method: Method, schedule: Schedule) -> Vec<Tree> {
+    let first = case.first_pass(method, schedule, &mut ());
+    case.second_pass(method, schedule, &first, &mut ())
+}
+
+/// Lets a pass go on for a number of steps, and notes what comes back.
+struct Breaks {
+    after: usize,
+    back: Vec<usize>,
+}
+
+impl Watch for Breaks {
+    fn grown(&mut self, index: usize, _: &Tree) {
+        self.back.push(index);
+    }
+
+    fn pulse(&mut self, _: &Pulse) -> ControlFlow<()> {
+        if self.after == 0 {
+            return ControlFlow::Break(());
+        }
+        self.after -= 1;
+        ControlFlow::Continue(())
+    }
+}
+
+/// A sequence that was cut short, or the whole.
+fn begins(part: &Sequence, whole: &Sequence) {
+    assert_eq!((part.parent, part.fork_at, part.key), (whole.parent, whole.fork_at, whole.key));
+    assert!(whole.tokens.starts_with(&part.tokens));
+    assert!(whole.logprobs.starts_with(&part.logprobs));
+    assert!(whole.entropy.starts_with(&part.entropy));
+    assert!(whole.forced.starts_with(&part.forced));
+    if part.finish.is_some() {
+        assert_eq!(part, whole);
+    }
+}
+
+/// A tree that was cut short has the first sequences of the whole one, and remembers nothing that the whole one does
+/// not; a candidate that regrowing took later may still be open.
+fn is_beginning(part: &Tree, whole: &Tree) {
+    assert!(part.len() <= whole.len());
+    for (part, whole) in part.sequences().iter().zip(whole.sequences()) {
+        begins(part, whole);
+    }
+    for (id, at, spot) in part.spots() {
+        let found = whole.spots().find(|s| (s.0, s.1) == (id, at));
+        let (_, _, later) = found.expect("the whole tree remembers the same step");
+        assert_eq!(spot.entropy, later.entropy);
+        assert!(later.untaken.iter().all(|u| spot.untaken.contains(u)));
+    }
+}
+
+/// Every grove that the engine took came back, once.
+fn assert_all_back(back: &[usize], trees: &[Tree], before: &[Tree]) {
+    let once: BTreeSet<usize> = back.iter().copied().collect();
+    assert_eq!(once.len(), back.len());
+    for (i, (tree, before)) in trees.iter().zip(before).enumerate() {
+        assert!(tree.len() >= before.len(), "prompt {i} lost its tree");
+        assert!(tree == before || once.contains(&i), "prompt {i} grew and was not handed back");
+    }
+}
+
+proptest! {
+    #![proptest_config(scripted::often())]
+
+    #[test]
+    fn every_schedule_grows_the_same_trees(
+        case in cases(4), method in methods(), draws in draws(), schedule in schedules()
+    ) {
+        let case = case.draws(draws);
+        prop_assert_eq!(grow(&case, method, schedule), grow(&case, method, Schedule::PAPER));
+    }
+
+    /// In-order waiting is what makes it so, and only that is given up without it: in step nothing changes.
+    #[test]
+    fn in_step_nothing_needs_to_wait(case in cases(3), method in methods()) {
+        let mut hasty = case.clone();
+        hasty.forking.in_order = false;
+        prop_assert_eq!(grow(&hasty, method, Schedule::PAPER), grow(&case, method, Schedule::PAPER));
+    }
+
+    #[test]
+    fn a_prompt_does_not_know_its_neighbours(case in cases(4), draws in draws(), schedule in schedules()) {
+        let case = case.draws(draws);
+        let alone = Case { prompts: 1, ..case.clone() };
+        let together = case.first_pass(Method::EagerInit, schedule, &mut ());
+        prop_assert_eq!(&together[0], &alone.first_pass(Method::EagerInit, schedule, &mut ())[0]);
+    }
+
+    #[test]
+    fn a_broken_first_pass_is_a_beginning(
+        case in cases(4), method in methods(), draws in draws(), schedule in schedules(), after in 0usize..150
+    ) {
+        let case = case.draws(draws);
+        let mut watch = Breaks { after, back: Vec::new() };
+        let part = case.first_pass(method, schedule, &mut watch);
+        let whole = case.first_pass(method, schedule, &mut ());
+        let nothing: Vec<Tree> = case.nothing();
+        assert_all_back(&watch.back, &part, &nothing);
+        part.iter().zip(&whole).for_each(|(part, whole)| is_beginning(part, whole));
+    }
+
+    #[test]
+    fn a_broken_second_pass_keeps_the_first(
+        case in cases(4), method in methods(), draws in draws(), schedule in schedules(), after in 0usize..100
+    ) {
+        let case = case.draws(draws);
+        let first = case.first_pass(method, schedule, &mut ());
+        let mut watch = Breaks { after, back: Vec::new() };
+        let part = case.second_pass(method, schedule, &first, &mut watch);
+        let whole = case.second_pass(method, schedule, &first, &mut ());
+        assert_all_back(&watch.back, &part, &first);
+        for ((first, part), whole) in first.iter().zip(&part).zip(&whole) {
+            prop_assert_eq!(&part.sequences()[..first.len()], first.sequences());
+            is_beginning(part, whole);
+        }
+    }
+}
+
+/// The tests above prove nothing on cases where nothing happens. Here is how much does.
+#[test]
+fn the_cases_are_worth_running() {
+    let mut runner = TestRunner::deterministic();
+    let (mut forked, mut full, mut waited, mut hasty) = (0, 0, 0, 0);
+    for seed in 0..200 {
+        let case = cases(3).new_tree(&mut runner).expect("cases reject nothing").current();
+        let schedule = Schedule { order: Order::Random, width: 2, seed };
+        let mut engine = ScriptedEngine::new(&case.script, schedule);
+        let grown = case.plan().first_pass(&mut engine, Method::EagerInit, &case.prompts(), &mut ());
+        let trees = grown.unwrap_or_else(|e| match e {});
+        forked += usize::from(trees.iter().any(|t| t.len() > 1));
+        full += usize::from(trees.iter().any(|t| t.len() >= case.forking.cap.max(2)));
+        waited += usize::from(engine.waits > 0);
+        let mut unordered = case.clone();
+        unordered.forking.in_order = false;
+        hasty += usize::from(unordered.first_pass(Method::EagerInit, schedule, &mut ()) != trees);
+    }
+    assert!(forked > 80 && full > 50 && waited > 40 && hasty > 15, "{forked} {full} {waited} {hasty}");
+}

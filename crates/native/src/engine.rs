@@ -1,0 +1,286 @@
+//! The embedded engine: grows the trees of many prompts together, one batch a step.
+//!
+//! The path of a token, top to bottom in [`Run::step`]: the scheduler picks rows, the model computes them, the sampler
+//! reads the logits, the grove decides, and the sequence goes on, forks or ends.
+
+use std::sync::Arc;
+
+use eager_core::{Decoded, Engine, Forest, Grove, Next, Pulse, Settings};
+use rayon::prelude::*;
+
+use crate::kernel::{Isa, PAGE};
+use crate::model::{Batch, Forward, Model, Row, Scratch};
+use crate::pages::Pool;
+use crate::sampler::{Ask, Draw, draw};
+use crate::scheduler::{Limits, Pick, Plot, Slot, schedule};
+
+/// How the engine uses the machine. None of it changes what is generated.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Threads; 0 means one for each processor.
+    pub threads: usize,
+    /// Most bytes of keys and values.
+    pub kv_bytes: usize,
+    /// Most rows in a step.
+    pub rows: usize,
+    /// Most rows that one sequence's prompt takes in a step.
+    pub chunk: usize,
+    pub isa: Isa,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { threads: 0, kv_bytes: 4 << 30, rows: 256, chunk: 64, isa: Isa::detect() }
+    }
+}
+
+/// Why a run stopped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    #[error(
+        "the prompt has {prompt} tokens and may grow by {more}, but the model's context is {context}; shorten it or allow fewer tokens"
+    )]
+    Context { prompt: usize, more: usize, context: usize },
+    #[error("token {token} is not in the model's vocabulary of {vocab}")]
+    Token { token: u32, vocab: usize },
+    #[error(
+        "a sequence of {tokens} tokens does not fit into the KV memory, which holds {limit}; allow more KV memory or fewer tokens"
+    )]
+    KvMemory { tokens: usize, limit: usize },
+    #[error("the model computed something that is not a number; its file may be damaged")]
+    NotANumber,
+    #[error("cannot start {threads} threads: {reason}")]
+    Threads { threads: usize, reason: String },
+}
+
+/// A model and the memory to run it.
+#[derive(Debug)]
+pub struct NativeEngine {
+    model: Arc<Model>,
+    options: Options,
+    threads: rayon::ThreadPool,
+    pool: Pool,
+    scratch: Scratch,
+}
+
+impl NativeEngine {
+    pub fn new(model: Arc<Model>, options: Options) -> Result<Self, EngineError> {
+        let threads = rayon::ThreadPoolBuilder::new()
+            .num_threads(options.threads)
+            .build()
+            .map_err(|e| EngineError::Threads { threads: options.threads, reason: e.to_string() })?;
+        let floats = model.page_floats();
+        let limit = options.kv_bytes / (floats * size_of::<f32>());
+        Ok(NativeEngine {
+            model,
+            options,
+            threads,
+            pool: Pool::new(limit, floats),
+            scratch: Scratch::default(),
+        })
+    }
+
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Pages of keys and values in use; none between runs.
+    pub fn pages_in_use(&self) -> usize {
+        self.pool.in_use()
+    }
+}
+
+impl Engine for NativeEngine {
+    type Error = EngineError;
+
+    fn grow(&mut self, forest: &mut dyn Forest) -> Result<(), EngineError> {
+        let mut run = Run { engine: self, plots: Vec::new(), retired: 0 };
+        let result = run.until_done(forest);
+        run.give_back(forest);
+        result
+    }
+}
+
+/// One call of [`Engine::grow`].
+struct Run<'e> {
+    engine: &'e mut NativeEngine,
+    /// The groves being grown, oldest first: that is also their order of precedence.
+    plots: Vec<Plot>,
+    /// Tokens decoded for groves that were handed back.
+    retired: usize,
+}
+
+impl Run<'_> {
+    fn until_done(&mut self, forest: &mut dyn Forest) -> Result<(), EngineError> {
+        loop {
+            self.admit(forest)?;
+            if self.plots.is_empty() {
+                return Ok(());
+            }
+            self.step()?;
+            self.retire(forest);
+            if forest.pulse(&self.pulse()).is_break() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes on groves while there is room for more rows and memory.
+    fn admit(&mut self, forest: &mut dyn Forest) -> Result<(), EngineError> {
+        loop {
+            let wanted: usize = self.plots.iter().map(Plot::wanted).sum();
+            let set_aside = self.plots.iter().any(|p| p.slots.iter().any(Slot::is_set_aside));
+            let busy = !self.plots.is_empty();
+            if busy && (set_aside || wanted >= self.engine.options.rows) {
+                return Ok(());
+            }
+            let Some(grove) = forest.next(!busy) else { return Ok(()) };
+            let checked = self.check(&grove);
+            self.plots.push(Plot::new(grove));
+            checked?;
+            self.retire(forest);
+        }
+    }
+
+    fn check(&self, grove: &Grove) -> Result<(), EngineError> {
+        let config = &self.engine.model.config;
+        let (prompt, more) = (grove.prompt(), grove.settings().max_tokens);
+        if prompt.is_empty() {
+            return Err(EngineError::EmptyPrompt);
+        }
+        if prompt.len().saturating_add(more) > config.context {
+            return Err(EngineError::Context { prompt: prompt.len(), more, context: config.context });
+        }
+        match prompt.iter().find(|&&t| t as usize >= config.vocab) {
+            Some(&token) => Err(EngineError::Token { token, vocab: config.vocab }),
+            None => Ok(()),
+        }
+    }
+
+    fn step(&mut self) -> Result<(), EngineError> {
+        for plot in &mut self.plots {
+            plot.offer_held();
+        }
+        let Options { rows, chunk, .. } = self.engine.options;
+        let picks = schedule(&mut self.plots, &mut self.engine.pool, Limits { rows, chunk });
+        if picks.is_empty() && self.plots.iter().any(|p| p.wanted() > 0) {
+            return Err(self.too_small());
+        }
+        let draws = self.compute(&picks)?;
+        for pick in &picks {
+            let slot = &mut self.plots[pick.plot].slots[pick.slot];
+            slot.computed = slot.table.len();
+        }
+        let complete = picks.iter().filter(|p| p.completes);
+        for (pick, draw) in complete.zip(draws) {
+            self.plots[pick.plot].offer(pick.slot, draw);
+        }
+        for plot in &mut self.plots {
+            plot.take_orders();
+        }
+        Ok(())
+    }
+
+    /// Computes the picked rows and reads the logits of the sequences that are complete.
+    fn compute(&mut self, picks: &[Pick]) -> Result<Vec<Draw>, EngineError> {
+        let mut batch = Batch::default();
+        for pick in picks {
+            let slot = &self.plots[pick.plot].slots[pick.slot];
+            let end = slot.table.len();
+            let table = batch.tables.len();
+            batch.tables.push(slot.table.pages());
+            batch.rows.extend((end - pick.tokens..end).map(|position| Row {
+                token: slot.tokens[position],
+                position,
+                table,
+                logits: pick.completes && position + 1 == end,
+            }));
+        }
+        let ask = |pick: &Pick| {
+            let plot = &self.plots[pick.plot];
+            let sequence = plot.grove.tree().get(plot.slots[pick.slot].id);
+            let Settings { top_k, sampling, .. } = *plot.grove.settings();
+            Ask { top_k, sampling, uniform: sequence.key.uniform(sequence.len()) }
+        };
+        let asks: Vec<Ask> = picks.iter().filter(|p| p.completes).map(ask).collect();
+        let NativeEngine { model, options, threads, pool, scratch } = &mut *self.engine;
+        let (isa, vocab) = (options.isa, model.config.vocab);
+        let draws = threads.install(|| {
+            let mut pass = Forward { model, isa, pool, scratch };
+            let logits = pass.run(&batch);
+            logits
+                .par_chunks(vocab)
+                .zip(&asks)
+                .map(|(logits, ask)| draw(isa, logits, ask))
+                .collect::<Option<Vec<Draw>>>()
+        });
+        draws.ok_or(EngineError::NotANumber)
+    }
+
+    /// Hands back the groves that are done.
+    fn retire(&mut self, forest: &mut dyn Forest) {
+        let mut at = 0;
+        while at < self.plots.len() {
+            if self.plots[at].grove.is_done() {
+                self.hand_back(at, forest);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    fn give_back(&mut self, forest: &mut dyn Forest) {
+        while !self.plots.is_empty() {
+            self.hand_back(0, forest);
+        }
+    }
+
+    fn hand_back(&mut self, at: usize, forest: &mut dyn Forest) {
+        let mut plot = self.plots.remove(at);
+        for slot in &mut plot.slots {
+            slot.clear(&mut self.engine.pool);
+        }
+        self.retired += plot.decoded();
+        forest.done(plot.grove);
+    }
+
+    fn pulse(&self) -> Pulse {
+        let slots = || self.plots.iter().flat_map(|p| &p.slots).filter(|s| !s.finished);
+        Pulse {
+            decoded: self.retired + self.plots.iter().map(Plot::decoded).sum::<usize>(),
+            live: slots().filter(|s| !s.is_set_aside()).count(),
+            waiting: slots().filter(|s| s.is_set_aside()).count(),
+        }
+    }
+
+    fn too_small(&self) -> EngineError {
+        let slots = self.plots.iter().flat_map(|p| &p.slots).filter(|s| !s.finished);
+        let tokens = slots.map(|s| s.tokens.len()).min().unwrap_or(0);
+        EngineError::KvMemory { tokens, limit: self.engine.pool.limit() * PAGE }
+    }
+}
+
+impl Plot {
+    /// Offers the steps that were told to wait, in the order of their positions.
+    fn offer_held(&mut self) {
+        for slot in self.in_order() {
+            if let Some(draw) = self.slots[slot].held.take() {
+                self.offer(slot, draw);
+            }
+        }
+        self.take_orders();
+    }
+
+    /// Lets the grove decide one step.
+    fn offer(&mut self, slot: usize, draw: Draw) {
+        let slot = &mut self.slots[slot];
+        match self.grove.offer(slot.id, &Decoded { top: &draw.top, sampled: draw.sampled }) {
+            Next::Feed(token) => slot.tokens.push(token),
+            Next::Done => slot.finished = true,
+            Next::Wait => slot.held = Some(draw),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Attention that walks pages, not sequences.
+//!
+//! A page holds the keys and values of [`PAGE`] tokens. Branches of a tree share the pages of what they have in common,
+//! always at the same index of their page tables, because what is shared is a prefix. So the queries of a step are sorted
+//! by their page tables and walked index by index: neighbours with the same page are answered together, while its keys
+//! and values are in the cache. Each query keeps a running softmax (maximum, sum, weighted values), which the next page
+//! extends; a query's arithmetic is the same alone or in company.
+
+use rayon::prelude::*;
+
+use super::isa::{Isa, multiversion};
+use super::lanes::{LANES, Lanes, exp};
+
+/// Tokens in a page: one lane each, so that a dot product with a whole page is one vector.
+pub(crate) const PAGE: usize = LANES;
+/// Queries answered together, so that a page's numbers are used several times while they are in registers.
+const BLOCK: usize = 4;
+/// Rows of one task. More would share pages better, fewer would balance better over threads.
+const TASK_ROWS: usize = 16;
+
+/// The shape of a layer's attention.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attention {
+    pub heads: usize,
+    pub kv_heads: usize,
+    pub head_dim: usize,
+}
+
+/// One row's view of the past.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub row: usize,
+    /// Its page table.
+    pub pages: &'a [u32],
+    /// How many tokens it sees, itself included.
+    pub len: usize,
+}
+
+impl Attention {
+    /// `head_dim`, rounded up to whole lanes.
+    fn value_width(&self) -> usize {
+        self.head_dim.next_multiple_of(LANES)
+    }
+
+    /// Floats of one layer of one page: keys (`[kv head][dim][token]`), then values (`[kv head][token][dim]`).
+    pub fn page_floats(&self) -> usize {
+        self.kv_heads * PAGE * (self.head_dim + self.value_width())
+    }
+
+    fn keys<'a>(&self, page: &'a [f32], kv_head: usize) -> &'a [f32] {
+        let floats = self.head_dim * PAGE;
+        &page[kv_head * floats..][..floats]
+    }
+
+    fn values<'a>(&self, page: &'a [f32], kv_head: usize) -> &'a [f32] {
+        let floats = self.value_width() * PAGE;
+        &page[self.kv_heads * self.head_dim * PAGE + kv_head * floats..][..floats]
+    }
+
+    /// Writes a token's keys and values (all heads, one after the other) into its slot of a page.
+    pub fn store(&self, page: &mut [f32], slot: usize, keys: &[f32], values: &[f32]) {
+        for (i, &key) in keys.iter().enumerate() {
+            page[i * PAGE + slot] = key;
+        }
+        let (width, first) = (self.value_width(), self.kv_heads * self.head_dim * PAGE);
+        for (head, values) in values.chunks(self.head_dim).enumerate() {
+            let at = first + (head * PAGE + slot) * width;
+            page[at..at + self.head_dim].copy_from_slice(values);
+        }
+    }
+
+    /// Attends for every view: `queries` and `out` are rows of all heads. `page` gives this layer's floats of a page.
+    ///
+    /// `views` should be sorted by page table; any order is right, but only neighbours share work.
+    pub fn attend<'p>(
+        &self,
+        isa: Isa,
+        views: &[View<'_>],
+        page: impl Fn(u32) -> &'p [f32] + Sync,
+        queries: &[f32],
+        scratch: &mut Vec<f32>,
+        out: &mut [f32],
+    ) {
+        let group = self.heads / self.kv_heads;
+        let width = self.heads * self.head_dim;
+        let task_floats = TASK_ROWS * group * self.head_dim;
+        let tasks = views.len().div_ceil(TASK_ROWS) * self.kv_heads;
+        scratch.resize(tasks * task_floats, 0.0);
+        let task_views = |task: usize| {
+            let first = task / self.kv_heads * TASK_ROWS;
+            &views[first..views.len().min(first + TASK_ROWS)]
+        };
+        scratch.par_chunks_mut(task_floats).enumerate().for_each_init(
+            Running::default,
+            |running, (task, out)| {
+                let (views, kv_head) = (task_views(task), task % self.kv_heads);
+                let first = kv_head * group * self.head_dim;
+                running.start(views, group, self, |view| {
+                    &queries[view.row * width + first..][..group * self.head_dim]
+                });
+                let levels = views.iter().map(|v| v.len.div_ceil(PAGE)).max().unwrap_or(0);
+                for level in 0..levels {
+                    self.walk_level(isa, views, level, kv_head, &page, running);
+                }
+                running.finish(self.head_dim, self.value_width(), out);
+            },
+        );
+        for (task, result) in scratch.chunks(task_floats).enumerate() {
+            let first = task % self.kv_heads * group * self.head_dim;
+            for (view, result) in task_views(task).iter().zip(result.chunks(group * self.head_dim)) {
+                out[view.row * width + first..][..group * self.head_dim].copy_from_slice(result);
+            }
+        }
+    }
+
+    /// Answers the queries of all rows against the page at one index of their tables, run by run of equal pages.
+    fn walk_level<'p>(
+        &self,
+        isa: Isa,
+        views: &[View<'_>],
+        level: usize,
+        kv_head: usize,
+        page: &impl Fn(u32) -> &'p [f32],
+        running: &mut Running,
+    ) {
+        let sees = |v: &View<'_>| v.len.saturating_sub(level * PAGE).min(PAGE);
+        let group = self.heads / self.kv_heads;
+        let mut at = 0;
+        while at < views.len() {
+            if sees(&views[at]) == 0 {
+                at += 1;
+                continue;
+            }
+            let id = views[at].pages[level];
+            let same = |v: &&View<'_>| sees(v) > 0 && v.pages[level] == id;
+            let run = views[at..].iter().take_while(same).count();
+            running.visible.clear();
+            running
+                .visible
+                .extend(views[at..at + run].iter().flat_map(|v| std::iter::repeat_n(sees(v), group)));
+            let data = page(id);
+            let shape = Shape { dim: self.head_dim, width: self.value_width(), first: at * group };
+            attend_page(isa, shape, self.keys(data, kv_head), self.values(data, kv_head), running);
+            at += run;
+        }
+    }
+}
+
+/// Which queries of [`Running`] meet a page, and how long their vectors are.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    dim: usize,
+    width: usize,
+    first: usize,
+}
+
+/// The running softmax of a task's queries.
+#[derive(Debug, Default)]
+struct Running {
+    /// Scaled by 1 / sqrt(dim).
+    queries: Vec<f32>,
+    /// `value_width` floats a query.
+    sums: Vec<f32>,
+    top: Vec<f32>,
+    total: Vec<f32>,
+    /// How many tokens of the current page each query of the current run sees.
+    visible: Vec<usize>,
+}
+
+impl Running {
+    fn start<'q>(
+        &mut self,
+        views: &[View<'_>],
+        group: usize,
+        shape: &Attention,
+        query: impl Fn(&View<'_>) -> &'q [f32],
+    ) {
+        let scale = 1.0 / (shape.head_dim as f32).sqrt();
+        self.queries.clear();
+        for view in views {
+            self.queries.extend(query(view).iter().map(|q| q * scale));
+        }
+        let count = views.len() * group;
+        self.sums.clear();
+        self.sums.resize(count * shape.value_width(), 0.0);
+        self.top.clear();
+        self.top.resize(count, f32::NEG_INFINITY);
+        self.total.clear();
+        self.total.resize(count, 0.0);
+    }
+
+    fn finish(&self, dim: usize, width: usize, out: &mut [f32]) {
+        for ((out, sums), total) in out.chunks_mut(dim).zip(self.sums.chunks(width)).zip(&self.total) {
+            for (out, sum) in out.iter_mut().zip(sums) {
+                *out = sum / total;
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// Extends the running softmax of a run of queries by one page.
+    fn attend_page(shape: Shape, keys: &[f32], values: &[f32], running: &mut Running) = attend_page_lanes
+}
+
+#[inline(always)]
+fn attend_page_lanes<const FMA: bool>(shape: Shape, keys: &[f32], values: &[f32], running: &mut Running) {
+    let count = running.visible.len();
+    let mut at = 0;
+    while at + BLOCK <= count {
+        attend_block::<BLOCK, FMA>(shape, keys, values, running, at);
+        at += BLOCK;
+    }
+    for at in at..count {
+        attend_block::<1, FMA>(shape, keys, values, running, at);
+    }
+}
+
+#[inline(always)]
+fn attend_block<const N: usize, const FMA: bool>(
+    shape: Shape,
+    keys: &[f32],
+    values: &[f32],
+    running: &mut Running,
+    at: usize,
+) {
+    let first = shape.first + at;
+    let queries: [&[f32]; N] =
+        std::array::from_fn(|n| &running.queries[(first + n) * shape.dim..][..shape.dim]);
+    let mut scores = [Lanes::ZERO; N];
+    for (d, keys) in keys.chunks_exact(PAGE).enumerate() {
+        let keys = Lanes::load(keys);
+        for n in 0..N {
+            scores[n].add_product::<FMA>(queries[n][d], &keys);
+        }
+    }
+    let mut shrink = [0.0; N];
+    let mut longest = 0;
+    for n in 0..N {
+        let visible = running.visible[at + n];
+        longest = longest.max(visible);
+        for t in 0..PAGE {
+            scores[n].0[t] = if t < visible { scores[n].0[t] } else { f32::NEG_INFINITY };
+        }
+        let (old, page) = (running.top[first + n], scores[n].max());
+        let top = if page > old { page } else { old };
+        shrink[n] = exp::<FMA>(old - top);
+        scores[n] = scores[n].map(|s| exp::<FMA>(s - top));
+        running.top[first + n] = top;
+        running.total[first + n] = running.total[first + n] * shrink[n] + scores[n].sum();
+    }
+    for lane in (0..shape.width).step_by(LANES) {
+        let mut sums: [Lanes; N] =
+            std::array::from_fn(|n| Lanes::load(&running.sums[(first + n) * shape.width + lane..][..LANES]));
+        for n in 0..N {
+            sums[n] = sums[n].map(|s| s * shrink[n]);
+        }
+        for t in 0..longest {
+            let values = Lanes::load(&values[t * shape.width + lane..][..LANES]);
+            for n in 0..N {
+                // A token that this query does not see has weight zero, and its stale value is finite.
+                sums[n].add_product::<FMA>(scores[n].0[t], &values);
+            }
+        }
+        for n in 0..N {
+            running.sums[(first + n) * shape.width + lane..][..LANES].copy_from_slice(&sums[n].0);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Which vector instructions to use.
+
+use std::fmt;
+
+/// A set of vector instructions that this machine is known to have.
+///
+/// Only [`Isa::detect`] and [`Isa::named`] make one, and both ask the machine first: holding an `Isa` is the proof that its
+/// instructions may be executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Isa(pub(super) Level);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Level {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Isa {
+    /// Everything this machine can run, best first.
+    pub fn available() -> Vec<Isa> {
+        let mut found = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        {
+            let fma = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            let wide = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl");
+            if fma && wide {
+                found.push(Isa(Level::Avx512));
+            }
+            if fma {
+                found.push(Isa(Level::Avx2));
+            }
+        }
+        found.push(Isa(Level::Portable));
+        found
+    }
+
+    /// The best this machine can run.
+    pub fn detect() -> Isa {
+        Self::available()[0]
+    }
+
+    /// The one with this name, if this machine can run it.
+    pub fn named(name: &str) -> Option<Isa> {
+        Self::available().into_iter().find(|isa| isa.to_string() == name)
+    }
+}
+
+impl fmt::Display for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Level::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => "avx512",
+        })
+    }
+}
+
+/// Compiles `$body::<FMA>` for every instruction set and defines `$name`, which takes an [`Isa`] first and runs the version
+/// made for it. `FMA` says whether a fused multiply-add is one instruction there.
+macro_rules! multiversion {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? = $body:ident) => {
+        $(#[$doc])*
+        $vis fn $name(isa: $crate::kernel::Isa, $($arg: $ty),*) $(-> $ret)? {
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            fn avx2($($arg: $ty),*) $(-> $ret)? {
+                $body::<true>($($arg),*)
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
+            fn avx512($($arg: $ty),*) $(-> $ret)? {
+                $body::<true>($($arg),*)
+            }
+            match isa.0 {
+                $crate::kernel::isa::Level::Portable => {
+                    $body::<{ cfg!(any(target_feature = "fma", target_arch = "aarch64")) }>($($arg),*)
+                }
+                // SAFETY: an `Isa` of this level exists only where the machine reported these features.
+                #[cfg(target_arch = "x86_64")]
+                $crate::kernel::isa::Level::Avx2 => unsafe { avx2($($arg),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                $crate::kernel::isa::Level::Avx512 => unsafe { avx512($($arg),*) },
+            }
+        }
+    };
+}
+pub(super) use multiversion;

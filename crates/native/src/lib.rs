@@ -1,0 +1,13 @@
+//! The embedded engine: loads a model, keeps its keys and values in shared pages, and decodes whole trees at once.
+
+mod engine;
+mod kernel;
+pub mod load;
+mod model;
+mod pages;
+mod sampler;
+mod scheduler;
+
+pub use engine::{EngineError, NativeEngine, Options};
+pub use kernel::Isa;
+pub use model::Model;

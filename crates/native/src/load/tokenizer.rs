@@ -1,0 +1,127 @@
+//! Text to tokens and back, by Hugging Face's `tokenizers`, whether the vocabulary came from a tokenizer.json
+//! or out of a GGUF.
+
+use super::LoadError;
+
+/// Texts of tokens that end a turn or a document. Files name one end token and mean several: a chat model
+/// stops at the end of its turn, but also where a document would have ended in its pre-training.
+const ENDS: [&str; 9] = [
+    "<|im_end|>",
+    "<|endoftext|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end_of_text|>",
+    "<|end|>",
+    "<|return|>",
+    "<end_of_turn>",
+    "<｜end▁of▁sentence｜>",
+];
+
+#[derive(Debug, Clone)]
+pub struct Tokenizer {
+    inner: tokenizers::Tokenizer,
+    file: String,
+    len: usize,
+    /// Tokens from here on have no row in the embedding.
+    limit: usize,
+}
+
+impl Tokenizer {
+    pub(super) fn from_json(json: &[u8], file: &str) -> Result<Self, LoadError> {
+        let bad = |why: String| LoadError::Tokenizer { file: file.to_owned(), why };
+        let mut inner = parse(json).map_err(&bad)?;
+        // A prompt is never cut or padded behind the caller's back.
+        inner.with_truncation(None).map_err(|e| bad(e.to_string()))?;
+        inner.with_padding(None);
+        let last = inner.get_vocab(true).into_values().max();
+        let len = last.map_or(0, |id| id as usize + 1);
+        if len == 0 {
+            return Err(bad("it has no tokens".to_owned()));
+        }
+        Ok(Self { inner, file: file.to_owned(), len, limit: usize::MAX })
+    }
+
+    /// Makes [`Tokenizer::encode`] refuse what the model cannot embed.
+    pub(super) fn limit_to(&mut self, vocab: usize) {
+        self.limit = vocab;
+    }
+
+    /// The tokens of a text. Special tokens written out in the text (`<|im_end|>`) become those tokens; none
+    /// are added.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, LoadError> {
+        let bad = |why: String| LoadError::Tokenizer { file: self.file.clone(), why };
+        let encoding = self.inner.encode_fast(text, false).map_err(|e| bad(e.to_string()))?;
+        let ids = encoding.get_ids();
+        match ids.iter().find(|&&id| id as usize >= self.limit) {
+            Some(id) => {
+                Err(bad(format!("the text has the token {id}, but the model knows only {}", self.limit)))
+            }
+            None => Ok(ids.to_vec()),
+        }
+    }
+
+    /// The text of tokens, special ones written out. Unknown ids are left out; bytes that are not yet, or never
+    /// will be, UTF-8 come as U+FFFD, so decode a growing sequence from its start.
+    pub fn decode(&self, ids: &[u32]) -> String {
+        self.inner.decode(ids, false).unwrap_or_else(|_| {
+            // No decoder that we load can fail; should one, the raw tokens still tell what was said.
+            ids.iter().filter_map(|&id| self.inner.id_to_token(id)).collect()
+        })
+    }
+
+    /// The token that is written exactly like this in the vocabulary.
+    pub fn token(&self, text: &str) -> Option<u32> {
+        self.inner.token_to_id(text)
+    }
+
+    /// The vocabulary's own spelling of a token.
+    pub fn spelling(&self, id: u32) -> Option<String> {
+        self.inner.id_to_token(id)
+    }
+
+    /// One more than the highest token.
+    #[allow(clippy::len_without_is_empty)] // a tokenizer without tokens does not load
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    fn is_special(&self, id: u32) -> bool {
+        self.inner.get_added_vocabulary().get_added_tokens_decoder().get(&id).is_some_and(|t| t.special)
+    }
+
+    /// The token that the tokenizer itself puts before a text, if it does.
+    pub(super) fn first_of_all(&self) -> Option<u32> {
+        self.inner.encode_fast("", true).ok()?.get_ids().first().copied()
+    }
+}
+
+/// Builds the tokenizer from JSON. The crate panics on some damaged files where it should return an error: nearly
+/// all of them are not JSON at all, which is cheap to see beforehand; the rest are caught.
+fn parse(json: &[u8]) -> Result<tokenizers::Tokenizer, String> {
+    serde_json::from_slice::<serde::de::IgnoredAny>(json).map_err(|e| format!("it is not JSON: {e}"))?;
+    match std::panic::catch_unwind(|| tokenizers::Tokenizer::from_bytes(json)) {
+        Ok(built) => built.map_err(|e| e.to_string()),
+        Err(_) => Err("it is damaged".to_owned()),
+    }
+}
+
+/// The tokens named as ends by a model's files, and those that are ends by their text; each once, all in range.
+pub(super) fn end_tokens(
+    named: Vec<u32>,
+    tokenizer: &Tokenizer,
+    vocab: usize,
+    file: &str,
+) -> Result<Vec<u32>, LoadError> {
+    let by_text = ENDS.iter().filter_map(|text| tokenizer.token(text)).filter(|&id| tokenizer.is_special(id));
+    let mut ends = Vec::new();
+    for id in named.into_iter().chain(by_text) {
+        if id as usize >= vocab {
+            let why = format!("its end token {id} is not among its {vocab} tokens");
+            return Err(LoadError::malformed(file, why));
+        }
+        if !ends.contains(&id) {
+            ends.push(id);
+        }
+    }
+    Ok(ends)
+}

