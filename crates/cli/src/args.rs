@@ -1,0 +1,165 @@
+//! Options that several commands share.
+
+use clap::{Args, ValueEnum};
+use eager_core::grove::TOP_K;
+use eager_core::strategy::{CapRule, Preference};
+use eager_core::{Forking, Method, Plan, Profile, Sampling};
+
+/// How tokens are drawn.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Sampling")]
+pub struct SamplingArgs {
+    /// 0 takes the most likely token
+    #[arg(long, default_value_t = 0.6, value_parser = at_least_zero)]
+    pub temperature: f32,
+    /// Keep the most likely tokens that together hold this much probability
+    #[arg(long, default_value_t = 0.95, value_parser = positive_share)]
+    pub top_p: f32,
+    /// Keep this many tokens; 0 keeps all
+    #[arg(long, default_value_t = 0)]
+    pub top_k: usize,
+    /// Drop tokens less likely than this share of the most likely one
+    #[arg(long, default_value_t = 0.0, value_parser = share)]
+    pub min_p: f32,
+    /// The same seed gives the same trees
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+}
+
+impl SamplingArgs {
+    pub fn sampling(&self) -> Sampling {
+        let &Self { temperature, top_p, top_k, min_p, .. } = self;
+        Sampling { temperature, top_p, top_k, min_p }
+    }
+}
+
+/// Where and how often to fork.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Forking")]
+pub struct ForkingArgs {
+    /// Most sequences of a prompt (the paper's M)
+    #[arg(long, short = 'm', default_value_t = 32, value_parser = at_least_one)]
+    pub max_sequences: usize,
+    /// Entropy, in nats, from which a step forks [default: what suits the model]
+    #[arg(long, value_parser = at_least_zero)]
+    pub theta: Option<f32>,
+    /// How many candidates enter the entropy (the paper's K)
+    #[arg(long, default_value_t = TOP_K, value_parser = at_least_two)]
+    pub entropy_top_k: usize,
+    /// Temperature of the distribution whose entropy is measured [default: the sampling temperature]
+    #[arg(long, value_parser = positive)]
+    pub entropy_temperature: Option<f32>,
+    /// Stop watching a sequence this many tokens after its last fork; 0 watches for ever
+    #[arg(long, default_value_t = 1000)]
+    pub window: usize,
+    /// Fork after the chain of thought as well
+    #[arg(long)]
+    pub everywhere: bool,
+    /// Which sequences count against --max-sequences
+    #[arg(long, value_enum, default_value_t = CapArg::All)]
+    pub cap: CapArg,
+    /// The share of theta from which a second pass considers a step
+    #[arg(long, default_value_t = 0.8, value_parser = share)]
+    pub relax: f32,
+    /// Which untaken tokens regrow takes first
+    #[arg(long, value_enum, default_value_t = PreferenceArg::Likely)]
+    pub regrow_first: PreferenceArg,
+    /// How many branches regrow starts at a time
+    #[arg(long, default_value_t = usize::MAX, value_parser = at_least_one, hide_default_value = true)]
+    pub regrow_wave: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CapArg {
+    /// Live and finished ones
+    All,
+    /// Only live ones, as Algorithm 1 is written
+    Live,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PreferenceArg {
+    Likely,
+    Unsure,
+    Both,
+    Early,
+}
+
+impl ForkingArgs {
+    /// The threshold for a method: the user's, or the model's own.
+    pub fn theta(&self, method: Method, profile: &Profile) -> f32 {
+        self.theta.unwrap_or(match method {
+            Method::Eager(_) => profile.theta_full,
+            _ => profile.theta_init,
+        })
+    }
+
+    pub fn plan(&self, seed: u64, theta: f32) -> Plan {
+        let forking = Forking {
+            cap_rule: match self.cap {
+                CapArg::All => CapRule::All,
+                CapArg::Live => CapRule::Live,
+            },
+            window: self.window,
+            everywhere: self.everywhere,
+            relax: self.relax,
+            ..Forking::new(theta, self.max_sequences)
+        };
+        let preference = match self.regrow_first {
+            PreferenceArg::Likely => Preference::Likely,
+            PreferenceArg::Unsure => Preference::Unsure,
+            PreferenceArg::Both => Preference::Both,
+            PreferenceArg::Early => Preference::Early,
+        };
+        Plan { seed, forking, preference, wave: self.regrow_wave }
+    }
+}
+
+/// How the embedded engine uses the machine.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Engine")]
+pub struct EngineArgs {
+    /// Threads [default: one for each processor]
+    #[arg(long, value_parser = at_least_one)]
+    pub threads: Option<usize>,
+    /// Most MiB of keys and values
+    #[arg(long, default_value_t = 4096, value_parser = at_least_one)]
+    pub kv_memory: usize,
+    /// Vector instructions to use: avx512, avx2 or portable [default: the best there are]
+    #[arg(long, env = "EAGER_KERNEL")]
+    pub kernel: Option<String>,
+}
+
+fn number(text: &str) -> Result<f32, String> {
+    let value: f32 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if value.is_finite() { Ok(value) } else { Err("must be a finite number".to_owned()) }
+}
+
+fn at_least_zero(text: &str) -> Result<f32, String> {
+    number(text).and_then(|v| if v >= 0.0 { Ok(v) } else { Err("must not be negative".to_owned()) })
+}
+
+fn positive(text: &str) -> Result<f32, String> {
+    number(text).and_then(|v| if v > 0.0 { Ok(v) } else { Err("must be above 0".to_owned()) })
+}
+
+fn share(text: &str) -> Result<f32, String> {
+    number(text).and_then(|v| if (0.0..=1.0).contains(&v) { Ok(v) } else { Err("must be from 0 to 1".to_owned()) })
+}
+
+fn positive_share(text: &str) -> Result<f32, String> {
+    share(text).and_then(|v| if v > 0.0 { Ok(v) } else { Err("must be above 0".to_owned()) })
+}
+
+fn count(text: &str, least: usize) -> Result<usize, String> {
+    let value: usize = text.parse().map_err(|_| "not a whole number".to_owned())?;
+    if value >= least { Ok(value) } else { Err(format!("must be at least {least}")) }
+}
+
+pub fn at_least_one(text: &str) -> Result<usize, String> {
+    count(text, 1)
+}
+
+fn at_least_two(text: &str) -> Result<usize, String> {
+    count(text, 2)
+}

@@ -1,0 +1,217 @@
+//! `eager demo`: every method on the embedded model and its problems.
+
+use clap::Args as ClapArgs;
+use comfy_table::{CellAlignment, Table, presets};
+use eager_acorn::{Family, Problem};
+use eager_core::{Method, Metrics, Outcome as Graded};
+use eager_grade::Grader;
+use serde::Serialize;
+
+use crate::Outcome;
+use crate::args::{EngineArgs, ForkingArgs, SamplingArgs, at_least_one};
+use crate::compare::{Comparison, Line, Run, Task, grade, lines};
+use crate::interrupt::Interrupt;
+use crate::picture::{self, Detail};
+use crate::session::Session;
+
+/// The seed of problems beyond the fixed sixty.
+const MORE_PROBLEMS: u64 = 1;
+
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// How many problems: up to 60 of the fixed ones, more are generated
+    #[arg(long, default_value_t = 60, value_parser = at_least_one)]
+    problems: usize,
+    /// Print one JSON object instead of the tables
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+    #[command(flatten)]
+    forking: ForkingArgs,
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let interrupt = Interrupt::listen()?;
+    let mut session = Session::open(None, &args.engine)?;
+    let tasks = tasks(args, &session)?;
+    let mut comparison = Comparison::new(&mut session, &tasks, &args.forking, args.sampling.seed, &interrupt);
+    let (mut runs, mut broken) = (Vec::new(), None);
+    for method in Method::ALL {
+        match comparison.run(method)? {
+            Ok(run) => runs.push(run),
+            Err(off) => {
+                broken = Some(off);
+                break;
+            }
+        }
+    }
+    if args.json {
+        print_json(args, &tasks, &runs)?;
+    } else {
+        println!("{}", table(&lines(&runs)));
+        if broken.is_none() {
+            println!("{}", families(&tasks, &runs));
+            println!("{}", picture(args, &mut session, &tasks, &runs)?);
+        }
+    }
+    match broken {
+        None => Ok(Outcome::Done),
+        Some(off) => {
+            let (done, all) = (off.complete, tasks.len());
+            eprintln!("interrupted during {}, with {done} of {all} prompts complete", off.method);
+            Ok(Outcome::Interrupted)
+        }
+    }
+}
+
+/// The problems of this demo, ready to be grown.
+fn tasks(args: &Args, session: &Session) -> anyhow::Result<Vec<Task>> {
+    let fixed = eager_acorn::problems();
+    let all = if args.problems <= fixed.len() {
+        // Spread over families and levels, however few are asked for.
+        (0..args.problems).map(|i| fixed[i * fixed.len() / args.problems].clone()).collect()
+    } else {
+        let cells = Family::ALL.len() * usize::from(eager_acorn::LEVELS);
+        let mut all = eager_acorn::suite(MORE_PROBLEMS, args.problems.div_ceil(cells));
+        all.truncate(args.problems);
+        all
+    };
+    all.into_iter().map(|problem| task(problem, args, session)).collect()
+}
+
+fn task(problem: Problem, args: &Args, session: &Session) -> anyhow::Result<Task> {
+    let tokens = session.encode(&problem.problem, None, false)?;
+    let prompt = session.prompt(tokens, &problem.id, None, &args.sampling, &args.forking)?;
+    let grader = match (problem.family, problem.answer.parse()) {
+        (Family::Countdown, Ok(target)) => {
+            Grader::Expression { numbers: problem.numbers.iter().map(|&n| n.into()).collect(), target }
+        }
+        _ => Grader::Exact { gold: problem.answer },
+    };
+    Ok(Task { id: problem.id, family: problem.family, problem: problem.problem, prompt, grader })
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}%", 100.0 * share)
+}
+
+fn new_table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(header.to_vec());
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn table(lines: &[Line]) -> Table {
+    let mut table = new_table(&[
+        "method", "theta", "pass@k", "cons@k", "pass rate", "sequences", "tokens", "saved", "equal tokens", "seconds",
+    ]);
+    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    for line in lines {
+        let m = &line.metrics;
+        table.add_row([
+            line.method.clone(),
+            or_dash(line.theta.map(|t| format!("{t}"))),
+            format!("{:.3}", m.pass_at_k),
+            format!("{:.3}", m.cons_at_k),
+            format!("{:.3}", m.pass_rate),
+            m.sequences.to_string(),
+            m.tokens.to_string(),
+            or_dash(line.token_share.map(|share| percent(1.0 - share))),
+            or_dash(line.full_parallel_at_equal_tokens.map(|p| format!("{p:.3}"))),
+            format!("{:.1}", m.seconds),
+        ]);
+    }
+    table
+}
+
+/// Where each method stands on each family: pass@k, and tokens against full-parallel's.
+fn families(tasks: &[Task], runs: &[Run]) -> Table {
+    let mut header = vec!["pass@k (tokens)"];
+    header.extend(Family::ALL.map(Family::name));
+    let mut table = new_table(&header);
+    let of = |run: &Run, family: Family| {
+        let outcomes = run.outcomes.iter().zip(tasks).filter(|(_, t)| t.family == family).map(|(o, _)| o.clone());
+        Metrics::of(&outcomes.collect::<Vec<_>>(), 0.0)
+    };
+    for run in runs {
+        let mut row = vec![run.method.to_string()];
+        for family in Family::ALL {
+            let (ours, full) = (of(run, family), of(&runs[0], family));
+            let share = ours.tokens as f64 / full.tokens.max(1) as f64;
+            row.push(format!("{:.3} ({:>6})", ours.pass_at_k, percent(share)));
+        }
+        table.add_row(row);
+    }
+    table
+}
+
+/// Sequences of the tree that is drawn.
+const DRAWN: usize = 5;
+
+/// A small tree of the hardest problem that was solved at all.
+fn picture(args: &Args, session: &mut Session, tasks: &[Task], runs: &[Run]) -> anyhow::Result<String> {
+    let rate = |at: &usize| {
+        let full = &runs[0].outcomes[*at];
+        full.right() as f64 / full.sequences().max(1) as f64
+    };
+    let solved = |at: &usize| runs.iter().any(|r| r.outcomes[*at].solved()) && runs[1].trees[*at].len() > 1;
+    let hardest = (0..tasks.len()).filter(solved).min_by(|a, b| rate(a).total_cmp(&rate(b)));
+    let Some(at) = hardest else { return Ok(String::new()) };
+    let task = &tasks[at];
+    let theta = args.forking.theta(Method::EagerInit, &session.profile);
+    let mut plan = args.forking.plan(args.sampling.seed, theta);
+    plan.forking.cap = DRAWN.min(plan.forking.cap);
+    let prompts = [task.prompt.clone()];
+    let trees = plan.first_pass(&mut session.engine, Method::EagerInit, &prompts, &mut ())?;
+    let outcome = grade(session, &task.grader, &trees[0]);
+    let drawn = picture::draw(&trees[0], &outcome, Detail::Brief, &|tokens| session.text(tokens));
+    let (right, all) = (runs[0].outcomes[at].right(), runs[0].outcomes[at].sequences());
+    let Task { id, problem, .. } = task;
+    let title = format!("{problem}\n{id}: right in {right} of {all} full-parallel samples; here with at most {DRAWN} sequences");
+    Ok(format!("{title}\n\n{drawn}"))
+}
+
+#[derive(Serialize)]
+struct Report {
+    seed: u64,
+    max_sequences: usize,
+    problems: usize,
+    methods: Vec<Line>,
+    outcomes: Vec<ProblemReport>,
+}
+
+/// How each method fared on one problem, in the order of `methods`.
+#[derive(Serialize)]
+struct ProblemReport {
+    id: String,
+    right: Vec<usize>,
+    sequences: Vec<usize>,
+    tokens: Vec<usize>,
+}
+
+fn print_json(args: &Args, tasks: &[Task], runs: &[Run]) -> anyhow::Result<()> {
+    let outcomes = tasks.iter().enumerate().map(|(at, task)| {
+        let each = |of: fn(&Graded) -> usize| runs.iter().map(|r| of(&r.outcomes[at])).collect();
+        ProblemReport {
+            id: task.id.clone(),
+            right: each(Graded::right),
+            sequences: each(Graded::sequences),
+            tokens: each(|o| o.tokens),
+        }
+    });
+    let report = Report {
+        seed: args.sampling.seed,
+        max_sequences: args.forking.max_sequences,
+        problems: tasks.len(),
+        methods: lines(runs),
+        outcomes: outcomes.collect(),
+    };
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(())
+}

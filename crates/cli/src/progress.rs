@@ -1,0 +1,54 @@
+//! A bar on stderr while trees grow.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use eager_core::{Pulse, Tree, Watch};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::interrupt::Interrupt;
+
+/// Shows a pass over a number of prompts and ends it on Ctrl-C.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+    interrupt: Interrupt,
+    /// Prompts that came back complete.
+    pub complete: usize,
+}
+
+impl Progress {
+    pub fn new(title: String, prompts: usize, interrupt: &Interrupt) -> Self {
+        let style = "{prefix} {bar:24} {pos}/{len} prompts  {elapsed}  {msg}";
+        // The template is a constant, so it parses always or never; a plain bar would do as well.
+        let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = ProgressBar::new(prompts as u64).with_style(style).with_prefix(title);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Progress { bar, interrupt: interrupt.clone(), complete: 0 }
+    }
+}
+
+impl Watch for Progress {
+    fn grown(&mut self, _: usize, tree: &Tree) {
+        if tree.live().next().is_none() {
+            self.complete += 1;
+            self.bar.inc(1);
+        }
+    }
+
+    fn pulse(&mut self, pulse: &Pulse) -> ControlFlow<()> {
+        let rate = pulse.decoded as f64 / self.bar.elapsed().as_secs_f64().max(1e-3);
+        let mut message = format!("{} tokens, {rate:.0}/s, {} sequences live", pulse.decoded, pulse.live);
+        if pulse.waiting > 0 {
+            message += &format!(", {} set aside", pulse.waiting);
+        }
+        self.bar.set_message(message);
+        if self.interrupt.asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,106 @@
+//! A model ready to grow trees: checkpoint, engine and what is known about it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use eager_core::{Profile, Prompt, Settings, Token};
+use eager_native::load::{ChatOptions, Checkpoint, Message};
+use eager_native::{Isa, Model, NativeEngine, Options};
+
+use crate::Usage;
+use crate::args::{EngineArgs, ForkingArgs, SamplingArgs};
+
+#[derive(Debug)]
+pub struct Session {
+    pub checkpoint: Checkpoint,
+    pub engine: NativeEngine,
+    pub profile: Profile,
+    reasoning_end: Vec<Token>,
+}
+
+impl Session {
+    /// Opens the model at a path, or the embedded one.
+    pub fn open(model: Option<&Path>, args: &EngineArgs) -> anyhow::Result<Self> {
+        let isa = match args.kernel.as_deref() {
+            None | Some("") => Isa::detect(),
+            Some(name) => Isa::named(name).ok_or_else(|| {
+                let known: Vec<String> = Isa::available().iter().map(Isa::to_string).collect();
+                Usage(format!("this machine has no kernel '{name}'; it can run {}", known.join(", ")))
+            })?,
+        };
+        let checkpoint = match model {
+            Some(path) => Checkpoint::open(path)?,
+            None => Checkpoint::from_gguf_bytes(eager_acorn::GGUF)?,
+        };
+        let weights = Arc::new(Model::load(&checkpoint)?);
+        let kv_bytes = args.kv_memory.saturating_mul(1 << 20);
+        let options = Options { threads: args.threads.unwrap_or(0), kv_bytes, isa, ..Options::default() };
+        let engine = NativeEngine::new(weights, options)?;
+        let profile = Profile::of(&checkpoint.name);
+        let reasoning_end = reasoning_end(&checkpoint, &profile)?;
+        Ok(Session { checkpoint, engine, profile, reasoning_end })
+    }
+
+    /// The prompt of a problem: as the model's chat template writes it, or the bare text.
+    pub fn encode(&self, problem: &str, system: Option<&str>, raw: bool) -> anyhow::Result<Vec<Token>> {
+        let text = match &self.checkpoint.chat {
+            Some(chat) if !raw => {
+                let system = system.map(|text| Message::new("system", text));
+                let messages: Vec<Message> = system.into_iter().chain([Message::new("user", problem)]).collect();
+                chat.render(&messages, &ChatOptions::default())?
+            }
+            _ => problem.to_owned(),
+        };
+        Ok(self.checkpoint.encode_prompt(&text)?)
+    }
+
+    /// A prompt with its settings. `key` is what its randomness is keyed by.
+    pub fn prompt(
+        &self,
+        tokens: Vec<Token>,
+        key: &str,
+        max_tokens: Option<usize>,
+        sampling: &SamplingArgs,
+        forking: &ForkingArgs,
+    ) -> anyhow::Result<Prompt> {
+        let context = self.checkpoint.config.context;
+        let room = context.checked_sub(tokens.len()).filter(|&room| room > 0).with_context(|| {
+            format!(
+                "the prompt has {} tokens, but the context of {} is {context}; shorten the problem",
+                tokens.len(),
+                self.checkpoint.name
+            )
+        })?;
+        let settings = Settings {
+            sampling: sampling.sampling(),
+            top_k: forking.entropy_top_k,
+            entropy_temperature: forking.entropy_temperature,
+            max_tokens: max_tokens.unwrap_or(Settings::default().max_tokens).min(room),
+            stop: self.checkpoint.config.stop_tokens.clone(),
+            reasoning_end: self.reasoning_end.clone(),
+        };
+        Ok(Prompt { tokens: tokens.into(), settings: settings.into(), key: fingerprint(key) })
+    }
+
+    /// A sequence's text. Special tokens are kept: they show where reasoning ends.
+    pub fn text(&self, tokens: &[Token]) -> String {
+        self.checkpoint.tokenizer.decode(tokens)
+    }
+}
+
+/// The tokens that close the reasoning, if the model has the marker in its vocabulary; a model that would spell it out
+/// letter by letter was not trained to use it.
+fn reasoning_end(checkpoint: &Checkpoint, profile: &Profile) -> anyhow::Result<Vec<Token>> {
+    let marker = profile.reasoning_end;
+    let special = marker.find('>').map_or(marker, |end| &marker[..=end]);
+    match checkpoint.tokenizer.token(special) {
+        Some(_) => Ok(checkpoint.tokenizer.encode(marker)?),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// A number for a name (FNV-1a), so that a problem's randomness does not depend on its place in a list.
+fn fingerprint(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -1,0 +1,183 @@
+//! `eager solve`: one problem, its tree, the votes and what it cost.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args as ClapArgs;
+use eager_core::vote::{Votes, tally};
+use eager_core::{Finish, Method, Outcome as Graded, SeqId, Token, Tree};
+use eager_grade::Grader;
+use serde::Serialize;
+
+use crate::args::{EngineArgs, ForkingArgs, SamplingArgs, at_least_one};
+use crate::compare::grade;
+use crate::interrupt::Interrupt;
+use crate::picture::{self, Detail};
+use crate::progress::Progress;
+use crate::session::Session;
+use crate::{Outcome, Usage};
+
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// The problem
+    problem: String,
+    /// A .gguf file, or a folder with config.json, tokenizer.json and *.safetensors [default: the embedded acorn]
+    #[arg(long)]
+    model: Option<PathBuf>,
+    /// full-parallel, eager-init, eager-adapt or eager; the last two take /rerun or /regrow
+    #[arg(long, default_value = "eager-init")]
+    method: Method,
+    /// The right answer, if it is known: marks right sequences, and full eager needs it
+    #[arg(long)]
+    answer: Option<String>,
+    /// Most tokens of one sequence [default: 32768, or what the context leaves]
+    #[arg(long, value_parser = at_least_one)]
+    max_tokens: Option<usize>,
+    /// A system message to put before the problem
+    #[arg(long)]
+    system: Option<String>,
+    /// Give the model the bare text, without its chat template
+    #[arg(long)]
+    raw: bool,
+    /// Show the whole text of every sequence
+    #[arg(long)]
+    full: bool,
+    /// Print one JSON object instead of the tree
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+    #[command(flatten)]
+    forking: ForkingArgs,
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<Outcome> {
+    if args.problem.trim().is_empty() {
+        return Err(Usage("the problem is empty; give its text in quotes".to_owned()).into());
+    }
+    if matches!(args.method, Method::Eager(_)) && args.answer.is_none() {
+        let why = "full eager decides by the right answer: give --answer, or use --method eager-adapt";
+        return Err(Usage(why.to_owned()).into());
+    }
+    let interrupt = Interrupt::listen()?;
+    let mut session = Session::open(args.model.as_deref(), &args.engine)?;
+    if args.forking.theta.is_none() && args.method != Method::FullParallel && !session.profile.is_calibrated() {
+        let (name, theta) = (&session.checkpoint.name, args.forking.theta(args.method, &session.profile));
+        eprintln!("eager: {name} has no calibrated theta; forking at {theta} (set --theta)");
+    }
+    let tokens = session.encode(args.problem.trim(), args.system.as_deref(), args.raw)?;
+    let prompt = session.prompt(tokens, args.problem.trim(), args.max_tokens, &args.sampling, &args.forking)?;
+    let grader = Grader::Exact { gold: args.answer.clone().unwrap_or_default() };
+    let plan = args.forking.plan(args.sampling.seed, args.forking.theta(args.method, &session.profile));
+
+    let begun = Instant::now();
+    let prompts = [prompt];
+    let mut progress = Progress::new(args.method.to_string(), 1, &interrupt);
+    let mut trees = plan.first_pass(&mut session.engine, args.method, &prompts, &mut progress)?;
+    if !interrupt.asked() {
+        let solved: Vec<bool> = trees.iter().map(|tree| grade(&session, &grader, tree).solved()).collect();
+        let engine = &mut session.engine;
+        trees = plan.second_pass(engine, args.method, &prompts, trees, |i, _| solved[i], &mut progress)?;
+    }
+    drop(progress);
+    let solution = Solution::new(args, &session, &prompts[0].tokens, &grader, &trees[0], begun.elapsed().as_secs_f64());
+    if args.json {
+        println!("{}", serde_json::to_string(&solution)?);
+    } else {
+        solution.print(args, &session, &trees[0]);
+    }
+    Ok(if interrupt.asked() { Outcome::Interrupted } else { Outcome::Done })
+}
+
+/// The outcome in the form of a line of a run's `samples.jsonl`, with the votes.
+#[derive(Debug, Serialize)]
+struct Solution {
+    id: String,
+    model: String,
+    method: String,
+    prompt_tokens: usize,
+    answer: Option<String>,
+    votes: Vec<Votes>,
+    sequences: Vec<SequenceReport>,
+    tokens_generated: usize,
+    sequences_total: usize,
+    saturated: bool,
+    seconds: f64,
+    #[serde(skip)]
+    graded: Graded,
+}
+
+/// A child's arrays hold only what it decoded itself; the shared prefix is its parent's.
+#[derive(Debug, Serialize)]
+struct SequenceReport {
+    tokens: Vec<Token>,
+    logprobs: Vec<f32>,
+    entropy: Vec<f32>,
+    parent: Option<SeqId>,
+    fork_at: usize,
+    /// `None` when it was interrupted.
+    finish: Option<Finish>,
+    text: String,
+    answer: Option<String>,
+    /// `None` when the right answer is not known.
+    correct: Option<bool>,
+}
+
+impl Solution {
+    fn new(args: &Args, session: &Session, prompt: &[Token], grader: &Grader, tree: &Tree, seconds: f64) -> Self {
+        let graded = grade(session, grader, tree);
+        let votes = tally(graded.answers.iter().map(Option::as_deref));
+        let report = |id: SeqId| {
+            let sequence = tree.get(id);
+            SequenceReport {
+                tokens: sequence.tokens.clone(),
+                logprobs: sequence.logprobs.clone(),
+                entropy: sequence.entropy.clone(),
+                parent: sequence.parent,
+                fork_at: sequence.fork_at,
+                finish: sequence.finish,
+                text: session.text(&tree.path(id)),
+                answer: graded.answers[id.0].clone(),
+                correct: args.answer.is_some().then_some(graded.correct[id.0]),
+            }
+        };
+        Solution {
+            id: args.problem.trim().to_owned(),
+            model: session.checkpoint.name.clone(),
+            method: args.method.to_string(),
+            prompt_tokens: prompt.len(),
+            answer: votes.first().map(|v| v.answer.clone()),
+            sequences: tree.ids().map(report).collect(),
+            tokens_generated: tree.tokens_generated(),
+            sequences_total: tree.len(),
+            saturated: tree.len() >= args.forking.max_sequences,
+            seconds,
+            votes,
+            graded,
+        }
+    }
+
+    fn print(&self, args: &Args, session: &Session, tree: &Tree) {
+        let detail = if args.full { Detail::Full } else { Detail::Brief };
+        println!("{}", picture::draw(tree, &self.graded, detail, &|tokens| session.text(tokens)));
+        let voters: usize = self.votes.iter().map(|v| v.count).sum();
+        for votes in self.votes.iter().take(10) {
+            println!("{:>4} of {voters}  {}", votes.count, votes.answer);
+        }
+        if self.votes.len() > 10 {
+            println!("      and {} more answers", self.votes.len() - 10);
+        }
+        match &self.answer {
+            Some(answer) => println!("\nanswer: {answer}"),
+            None => println!("no sequence put an answer into \\boxed{{}}"),
+        }
+        // What the same sequences would have cost without sharing their common beginnings.
+        let apart: usize = tree.sequences().iter().map(|s| s.len()).sum();
+        println!(
+            "cost: {} tokens decoded for {} sequences ({apart} if each were decoded alone), {:.1} s",
+            self.tokens_generated, self.sequences_total, self.seconds
+        );
+    }
+}
