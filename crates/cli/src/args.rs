@@ -125,6 +125,9 @@ pub struct EngineArgs {
     /// Most MiB of keys and values
     #[arg(long, default_value_t = 4096, value_parser = at_least_one)]
     pub kv_memory: usize,
+    /// Most tokens computed in one step, over all sequences
+    #[arg(long, default_value_t = 256, value_parser = at_least_one)]
+    pub rows: usize,
     /// Vector instructions to use: avx512, avx2 or portable [default: the best there are]
     #[arg(long, env = "EAGER_KERNEL")]
     pub kernel: Option<String>,
@@ -144,7 +147,8 @@ fn positive(text: &str) -> Result<f32, String> {
 }
 
 fn share(text: &str) -> Result<f32, String> {
-    number(text).and_then(|v| if (0.0..=1.0).contains(&v) { Ok(v) } else { Err("must be from 0 to 1".to_owned()) })
+    number(text)
+        .and_then(|v| if (0.0..=1.0).contains(&v) { Ok(v) } else { Err("must be from 0 to 1".to_owned()) })
 }
 
 fn positive_share(text: &str) -> Result<f32, String> {

@@ -112,7 +112,8 @@ impl<'a> Comparison<'a> {
         }
         let seconds = first.seconds + seconds;
         self.first = Some(first);
-        let outcomes: Vec<Outcome> = trees.iter().zip(self.tasks).map(|(t, task)| self.grade(task, t)).collect();
+        let outcomes: Vec<Outcome> =
+            trees.iter().zip(self.tasks).map(|(t, task)| self.grade(task, t)).collect();
         let metrics = Metrics::of(&outcomes, seconds);
         let theta = (method != Method::FullParallel).then_some(theta);
         Ok(Ok(Run { method, theta, trees, outcomes, metrics }))
@@ -155,7 +156,8 @@ pub fn lines(runs: &[Run]) -> Vec<Line> {
         theta: run.theta,
         metrics: run.metrics,
         token_share: full.map(|f| run.metrics.tokens as f64 / f.metrics.tokens.max(1) as f64),
-        full_parallel_at_equal_tokens: full.and_then(|f| pass_at_equal_tokens(&f.outcomes, run.metrics.tokens)),
+        full_parallel_at_equal_tokens: full
+            .and_then(|f| pass_at_equal_tokens(&f.outcomes, run.metrics.tokens)),
     };
     runs.iter().map(line).collect()
 }

@@ -22,6 +22,9 @@ pub struct Args {
     /// How many problems: up to 60 of the fixed ones, more are generated
     #[arg(long, default_value_t = 60, value_parser = at_least_one)]
     problems: usize,
+    /// The methods to compare, separated by commas [default: all]
+    #[arg(long, value_delimiter = ',')]
+    methods: Vec<Method>,
     /// Print one JSON object instead of the tables
     #[arg(long)]
     json: bool,
@@ -39,7 +42,8 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let tasks = tasks(args, &session)?;
     let mut comparison = Comparison::new(&mut session, &tasks, &args.forking, args.sampling.seed, &interrupt);
     let (mut runs, mut broken) = (Vec::new(), None);
-    for method in Method::ALL {
+    let methods = if args.methods.is_empty() { &Method::ALL[..] } else { &args.methods };
+    for &method in methods {
         match comparison.run(method)? {
             Ok(run) => runs.push(run),
             Err(off) => {
@@ -109,7 +113,16 @@ fn new_table(header: &[&str]) -> Table {
 
 fn table(lines: &[Line]) -> Table {
     let mut table = new_table(&[
-        "method", "theta", "pass@k", "cons@k", "pass rate", "sequences", "tokens", "saved", "equal tokens", "seconds",
+        "method",
+        "theta",
+        "pass@k",
+        "cons@k",
+        "pass rate",
+        "sequences",
+        "tokens",
+        "saved",
+        "equal tokens",
+        "seconds",
     ]);
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     for line in lines {
@@ -136,7 +149,8 @@ fn families(tasks: &[Task], runs: &[Run]) -> Table {
     header.extend(Family::ALL.map(Family::name));
     let mut table = new_table(&header);
     let of = |run: &Run, family: Family| {
-        let outcomes = run.outcomes.iter().zip(tasks).filter(|(_, t)| t.family == family).map(|(o, _)| o.clone());
+        let outcomes =
+            run.outcomes.iter().zip(tasks).filter(|(_, t)| t.family == family).map(|(o, _)| o.clone());
         Metrics::of(&outcomes.collect::<Vec<_>>(), 0.0)
     };
     for run in runs {
@@ -173,7 +187,9 @@ fn picture(args: &Args, session: &mut Session, tasks: &[Task], runs: &[Run]) -> 
     let drawn = picture::draw(&trees[0], &outcome, Detail::Brief, &|tokens| session.text(tokens));
     let (right, all) = (runs[0].outcomes[at].right(), runs[0].outcomes[at].sequences());
     let Task { id, problem, .. } = task;
-    let title = format!("{problem}\n{id}: right in {right} of {all} full-parallel samples; here with at most {DRAWN} sequences");
+    let title = format!(
+        "{problem}\n{id}: right in {right} of {all} full-parallel samples; here with at most {DRAWN} sequences"
+    );
     Ok(format!("{title}\n\n{drawn}"))
 }
 

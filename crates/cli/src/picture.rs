@@ -22,7 +22,8 @@ pub fn draw(tree: &Tree, outcome: &Outcome, detail: Detail, text: &dyn Fn(&[Toke
     let mut out = String::new();
     let roots: Vec<SeqId> = tree.ids().filter(|&id| tree.get(id).parent.is_none()).collect();
     // What is still to be drawn, each with the lines that run past it on the left and whether a sibling follows.
-    let mut stack: Vec<(SeqId, String, bool)> = roots.into_iter().rev().map(|id| (id, String::new(), false)).collect();
+    let mut stack: Vec<(SeqId, String, bool)> =
+        roots.into_iter().rev().map(|id| (id, String::new(), false)).collect();
     while let Some((id, rails, more)) = stack.pop() {
         let sequence = tree.get(id);
         let (corner, rail) = match (sequence.parent, more) {

@@ -35,7 +35,13 @@ impl Session {
         };
         let weights = Arc::new(Model::load(&checkpoint)?);
         let kv_bytes = args.kv_memory.saturating_mul(1 << 20);
-        let options = Options { threads: args.threads.unwrap_or(0), kv_bytes, isa, ..Options::default() };
+        let options = Options {
+            threads: args.threads.unwrap_or(0),
+            kv_bytes,
+            isa,
+            rows: args.rows,
+            ..Options::default()
+        };
         let engine = NativeEngine::new(weights, options)?;
         let profile = Profile::of(&checkpoint.name);
         let reasoning_end = reasoning_end(&checkpoint, &profile)?;
@@ -47,7 +53,8 @@ impl Session {
         let text = match &self.checkpoint.chat {
             Some(chat) if !raw => {
                 let system = system.map(|text| Message::new("system", text));
-                let messages: Vec<Message> = system.into_iter().chain([Message::new("user", problem)]).collect();
+                let messages: Vec<Message> =
+                    system.into_iter().chain([Message::new("user", problem)]).collect();
                 chat.render(&messages, &ChatOptions::default())?
             }
             _ => problem.to_owned(),
@@ -102,5 +109,6 @@ fn reasoning_end(checkpoint: &Checkpoint, profile: &Profile) -> anyhow::Result<V
 
 /// A number for a name (FNV-1a), so that a problem's randomness does not depend on its place in a list.
 fn fingerprint(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    name.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -63,12 +63,14 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     let interrupt = Interrupt::listen()?;
     let mut session = Session::open(args.model.as_deref(), &args.engine)?;
-    if args.forking.theta.is_none() && args.method != Method::FullParallel && !session.profile.is_calibrated() {
+    if args.forking.theta.is_none() && args.method != Method::FullParallel && !session.profile.is_calibrated()
+    {
         let (name, theta) = (&session.checkpoint.name, args.forking.theta(args.method, &session.profile));
         eprintln!("eager: {name} has no calibrated theta; forking at {theta} (set --theta)");
     }
     let tokens = session.encode(args.problem.trim(), args.system.as_deref(), args.raw)?;
-    let prompt = session.prompt(tokens, args.problem.trim(), args.max_tokens, &args.sampling, &args.forking)?;
+    let prompt =
+        session.prompt(tokens, args.problem.trim(), args.max_tokens, &args.sampling, &args.forking)?;
     let grader = Grader::Exact { gold: args.answer.clone().unwrap_or_default() };
     let plan = args.forking.plan(args.sampling.seed, args.forking.theta(args.method, &session.profile));
 
@@ -82,7 +84,8 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
         trees = plan.second_pass(engine, args.method, &prompts, trees, |i, _| solved[i], &mut progress)?;
     }
     drop(progress);
-    let solution = Solution::new(args, &session, &prompts[0].tokens, &grader, &trees[0], begun.elapsed().as_secs_f64());
+    let solution =
+        Solution::new(args, &session, &prompts[0].tokens, &grader, &trees[0], begun.elapsed().as_secs_f64());
     if args.json {
         println!("{}", serde_json::to_string(&solution)?);
     } else {
@@ -126,7 +129,14 @@ struct SequenceReport {
 }
 
 impl Solution {
-    fn new(args: &Args, session: &Session, prompt: &[Token], grader: &Grader, tree: &Tree, seconds: f64) -> Self {
+    fn new(
+        args: &Args,
+        session: &Session,
+        prompt: &[Token],
+        grader: &Grader,
+        tree: &Tree,
+        seconds: f64,
+    ) -> Self {
         let graded = grade(session, grader, tree);
         let votes = tally(graded.answers.iter().map(Option::as_deref));
         let report = |id: SeqId| {

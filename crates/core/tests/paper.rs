@@ -45,6 +45,7 @@ fn assert_measured(case: &Case, prompt: usize, tree: &Tree) {
         let (sequence, path) = (tree.get(id), tree.path(id));
         assert_eq!(sequence.logprobs.len(), sequence.tokens.len());
         assert_eq!(sequence.entropy.len(), sequence.tokens.len());
+        assert_eq!(sequence.reasoning, !reference::closed(&path, &case.settings.reasoning_end));
         for (own, at) in (sequence.fork_at..path.len()).enumerate() {
             let candidates = case.script.candidates(&case.prompt(prompt), &path[..at]);
             let taken = candidates.iter().find(|c| c.token == path[at]);

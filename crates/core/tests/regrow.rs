@@ -56,6 +56,8 @@ fn assert_well_placed(case: &Case, prompt: usize, tree: &Tree, id: SeqId) {
     assert!(owner < id && tree.get(owner).fork_at <= at && at < tree.get(owner).len());
     assert_eq!(branch.forced, [at], "its first token was chosen, and no other: new branches do not fork");
 
+    assert_eq!(branch.reasoning, !reference::closed(&path, &case.settings.reasoning_end));
+
     let candidates = case.script.candidates(&case.prompt(prompt), &path[..at]);
     let top = &candidates[..case.settings.top_k.min(candidates.len())];
     let entropy = reference::entropy(&reference::softmax(top, reference::measured_at(&case.settings)));

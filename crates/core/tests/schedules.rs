@@ -6,7 +6,7 @@ mod scripted;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use eager_core::{Method, Pulse, Sequence, Tree, Watch};
+use eager_core::{Method, Pulse, Reallocation, Sequence, Tree, Watch};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -92,6 +92,15 @@ proptest! {
     ) {
         let case = case.draws(draws);
         prop_assert_eq!(grow(&case, method, schedule), grow(&case, method, Schedule::PAPER));
+    }
+
+    /// Waves that end at different times must not change what the next one picks.
+    #[test]
+    fn every_schedule_regrows_the_same_trees(case in cases(6), draws in draws(), schedule in schedules()) {
+        let (case, method) = (case.draws(draws), Method::Eager(Reallocation::Regrow));
+        let first = case.first_pass(method, Schedule::PAPER, &mut ());
+        let expected = case.second_pass(method, Schedule::PAPER, &first, &mut ());
+        prop_assert_eq!(case.second_pass(method, schedule, &first, &mut ()), expected);
     }
 
     /// In-order waiting is what makes it so, and only that is given up without it: in step nothing changes.

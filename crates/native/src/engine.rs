@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use eager_core::{Decoded, Engine, Forest, Grove, Next, Pulse, Settings};
+use half::f16;
 use rayon::prelude::*;
 
 use crate::kernel::{Isa, PAGE};
@@ -72,13 +73,13 @@ impl NativeEngine {
             .num_threads(options.threads)
             .build()
             .map_err(|e| EngineError::Threads { threads: options.threads, reason: e.to_string() })?;
-        let floats = model.page_floats();
-        let limit = options.kv_bytes / (floats * size_of::<f32>());
+        let size = model.page_size();
+        let limit = options.kv_bytes / (size * size_of::<f16>());
         Ok(NativeEngine {
             model,
             options,
             threads,
-            pool: Pool::new(limit, floats),
+            pool: Pool::new(limit, size),
             scratch: Scratch::default(),
         })
     }

@@ -88,9 +88,9 @@ impl Model {
         Attention { heads, kv_heads, head_dim }
     }
 
-    /// Floats of one page of keys and values, all layers.
-    pub(crate) fn page_floats(&self) -> usize {
-        self.config.layers * self.attention().page_floats()
+    /// Numbers in one page of keys and values, all layers.
+    pub(crate) fn page_size(&self) -> usize {
+        self.config.layers * self.attention().page_size()
     }
 }
 
@@ -173,7 +173,7 @@ impl Forward<'_> {
         let Scratch { product, row: qkv, queries, cos, sin, .. } = &mut *self.scratch;
         qkv.resize(q + 2 * kv, 0.0);
         queries.resize(batch.rows.len() * q, 0.0);
-        let floats = attention.page_floats();
+        let size = attention.page_size();
         let mut normed = vec![0.0; dim];
         for (at, (row, queries)) in batch.rows.iter().zip(queries.chunks_mut(q)).enumerate() {
             product.copy_row(at, qkv);
@@ -188,14 +188,14 @@ impl Forward<'_> {
             }
             queries.copy_from_slice(&qkv[..q]);
             let page = batch.tables[row.table][row.position / PAGE];
-            let page = &mut self.pool.data_mut(page)[index * floats..][..floats];
+            let page = &mut self.pool.data_mut(page)[index * size..][..size];
             attention.store(page, row.position % PAGE, &qkv[q..q + kv], &qkv[q + kv..]);
         }
 
         let Scratch { queries, attended, tasks, .. } = &mut *self.scratch;
         attended.resize(batch.rows.len() * q, 0.0);
         let pool = &*self.pool;
-        let page = |id: PageId| &pool.data(id)[index * floats..][..floats];
+        let page = |id: PageId| &pool.data(id)[index * size..][..size];
         attention.attend(isa, order, page, queries, tasks, attended);
         matmul(isa, &layer.attention_out, &self.scratch.attended, &mut self.scratch.product);
         self.add_residual();

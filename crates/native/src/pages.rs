@@ -4,24 +4,29 @@
 //! filled last one too; whoever writes into a shared page first gets a copy of that one page. So memory is proportional to
 //! distinct tokens, and a fork costs a few counters.
 
+use half::f16;
+use memmap2::MmapMut;
+
 use crate::kernel::PAGE;
 
 pub(crate) type PageId = u32;
 
+/// Bytes that are asked of the system at a time. A slab is large so that it can lie in huge pages: attention jumps from
+/// page to page, and with small ones most jumps would miss the TLB.
+const SLAB_BYTES: usize = 32 << 20;
+
 /// All pages there are.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    pages: Vec<Page>,
+    slabs: Vec<Slab>,
+    /// How many sequences use each page.
+    users: Vec<u32>,
     free: Vec<PageId>,
     /// Most pages.
     limit: usize,
-    floats: usize,
-}
-
-#[derive(Debug)]
-struct Page {
-    data: Box<[f32]>,
-    users: u32,
+    /// Numbers in a page.
+    size: usize,
+    pages_per_slab: usize,
 }
 
 /// There is no free page.
@@ -29,9 +34,11 @@ struct Page {
 pub(crate) struct OutOfPages;
 
 impl Pool {
-    /// At most `limit` pages of so many floats. They are allocated when first needed, and kept.
-    pub fn new(limit: usize, floats: usize) -> Self {
-        Pool { pages: Vec::new(), free: Vec::new(), limit, floats }
+    /// At most `limit` pages of `size` numbers. They are allocated when first needed, and kept.
+    pub fn new(limit: usize, size: usize) -> Self {
+        let limit = limit.min(PageId::MAX as usize);
+        let pages_per_slab = (SLAB_BYTES / (size * size_of::<f16>())).max(1);
+        Pool { slabs: Vec::new(), users: Vec::new(), free: Vec::new(), limit, size, pages_per_slab }
     }
 
     pub fn limit(&self) -> usize {
@@ -39,54 +46,90 @@ impl Pool {
     }
 
     pub fn available(&self) -> usize {
-        self.free.len() + (self.limit - self.pages.len())
+        self.free.len() + (self.limit - self.users.len())
     }
 
     pub fn in_use(&self) -> usize {
-        self.pages.len() - self.free.len()
+        self.users.len() - self.free.len()
     }
 
-    pub fn data(&self, id: PageId) -> &[f32] {
-        &self.pages[id as usize].data
+    fn place(&self, id: PageId) -> (usize, std::ops::Range<usize>) {
+        let (slab, at) = (id as usize / self.pages_per_slab, id as usize % self.pages_per_slab);
+        (slab, at * self.size..(at + 1) * self.size)
     }
 
-    pub fn data_mut(&mut self, id: PageId) -> &mut [f32] {
-        debug_assert_eq!(self.pages[id as usize].users, 1, "a shared page must not be written");
-        &mut self.pages[id as usize].data
+    pub fn data(&self, id: PageId) -> &[f16] {
+        let (slab, range) = self.place(id);
+        &self.slabs[slab].numbers()[range]
+    }
+
+    pub fn data_mut(&mut self, id: PageId) -> &mut [f16] {
+        debug_assert_eq!(self.users[id as usize], 1, "a shared page must not be written");
+        let (slab, range) = self.place(id);
+        &mut self.slabs[slab].numbers_mut()[range]
     }
 
     fn take(&mut self) -> Result<PageId, OutOfPages> {
         if let Some(id) = self.free.pop() {
-            self.pages[id as usize].users = 1;
+            self.users[id as usize] = 1;
             return Ok(id);
         }
-        if self.pages.len() >= self.limit {
+        if self.users.len() >= self.limit {
             return Err(OutOfPages);
         }
-        self.pages.push(Page { data: vec![0.0; self.floats].into_boxed_slice(), users: 1 });
-        Ok((self.pages.len() - 1) as PageId)
+        if self.users.len() == self.slabs.len() * self.pages_per_slab {
+            let pages = self.pages_per_slab.min(self.limit - self.users.len());
+            self.slabs.push(Slab::new(pages * self.size).ok_or(OutOfPages)?);
+        }
+        self.users.push(1);
+        Ok((self.users.len() - 1) as PageId)
     }
 
     fn release(&mut self, id: PageId) {
-        let page = &mut self.pages[id as usize];
-        page.users -= 1;
-        if page.users == 0 {
+        let users = &mut self.users[id as usize];
+        *users -= 1;
+        if *users == 0 {
             self.free.push(id);
         }
     }
 
     /// A page of one's own with the same content; gives up the share in the old one.
     fn own(&mut self, id: PageId) -> Result<PageId, OutOfPages> {
-        if self.pages[id as usize].users == 1 {
+        if self.users[id as usize] == 1 {
             return Ok(id);
         }
         let copy = self.take()?;
-        let (from, to) = (id as usize, copy as usize);
-        let [from, to] =
-            self.pages.get_disjoint_mut([from, to]).expect("a page just taken is another than one in use");
-        to.data.copy_from_slice(&from.data);
+        let ((from_slab, from), (to_slab, to)) = (self.place(id), self.place(copy));
+        if from_slab == to_slab {
+            self.slabs[to_slab].numbers_mut().copy_within(from, to.start);
+        } else if let Ok([from_slab, to_slab]) = self.slabs.get_disjoint_mut([from_slab, to_slab]) {
+            to_slab.numbers_mut()[to].copy_from_slice(&from_slab.numbers()[from]);
+        }
         self.release(id);
         Ok(copy)
+    }
+}
+
+/// Memory for many pages.
+#[derive(Debug)]
+struct Slab(MmapMut);
+
+impl Slab {
+    /// Zeros, from the system; `None` when it has no more.
+    fn new(numbers: usize) -> Option<Self> {
+        let memory = MmapMut::map_anon(numbers * size_of::<f16>()).ok()?;
+        // Only a wish: without huge pages all is slower, nothing is wrong.
+        #[cfg(target_os = "linux")]
+        let _ = memory.advise(memmap2::Advice::HugePage);
+        Some(Slab(memory))
+    }
+
+    fn numbers(&self) -> &[f16] {
+        bytemuck::cast_slice(&self.0)
+    }
+
+    fn numbers_mut(&mut self) -> &mut [f16] {
+        bytemuck::cast_slice_mut(&mut self.0)
     }
 }
 
@@ -112,7 +155,7 @@ impl Table {
         let len = len.min(self.len);
         let pages = self.pages[..len.div_ceil(PAGE)].to_vec();
         for &id in &pages {
-            pool.pages[id as usize].users += 1;
+            pool.users[id as usize] += 1;
         }
         Table { pages, len }
     }
@@ -125,7 +168,7 @@ impl Table {
 
     fn copies_last(&self, pool: &Pool) -> bool {
         let partly = !self.len.is_multiple_of(PAGE);
-        partly && self.pages.last().is_some_and(|&id| pool.pages[id as usize].users > 1)
+        partly && self.pages.last().is_some_and(|&id| pool.users[id as usize] > 1)
     }
 
     /// Makes room for `tokens` more, which the caller then writes. Takes nothing when there are not enough pages.
@@ -161,7 +204,7 @@ mod tests {
 
     /// What a table should hold: token `i` of the path that was written.
     fn written(pool: &Pool, table: &Table) -> Vec<f32> {
-        (0..table.len()).map(|i| pool.data(table.pages()[i / PAGE])[i % PAGE]).collect()
+        (0..table.len()).map(|i| pool.data(table.pages()[i / PAGE])[i % PAGE].to_f32()).collect()
     }
 
     fn write(pool: &mut Pool, table: &mut Table, values: &[f32]) -> Result<(), OutOfPages> {
@@ -169,7 +212,7 @@ mod tests {
         table.grow(pool, values.len())?;
         for (i, &value) in values.iter().enumerate() {
             let at = first + i;
-            pool.data_mut(table.pages()[at / PAGE])[at % PAGE] = value;
+            pool.data_mut(table.pages()[at / PAGE])[at % PAGE] = f16::from_f32(value);
         }
         Ok(())
     }
@@ -197,13 +240,14 @@ mod tests {
         fn branches_share_pages_and_never_see_each_other(acts in acts(), limit in 4usize..60) {
             let mut pool = Pool::new(limit, PAGE);
             let mut tables: Vec<(Table, Vec<f32>)> = vec![(Table::default(), Vec::new())];
+            // Whole numbers up to 2048 are exact in half precision.
             let mut stamp = 0.0;
             for act in acts {
                 match act {
                     Act::Write(at, n) => {
                         let at = at % tables.len();
                         let (table, values) = &mut tables[at];
-                        let fresh: Vec<f32> = (0..n).map(|i| stamp + i as f32).collect();
+                        let fresh: Vec<f32> = (0..n).map(|i| (stamp + i as f32) % 2048.0).collect();
                         stamp += n as f32;
                         let before = pool.available();
                         let needed = table.pages_to_grow(&pool, n);

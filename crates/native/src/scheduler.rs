@@ -89,7 +89,14 @@ impl Plot {
         while let Some(id) = self.grove.next_order() {
             let mut tokens = self.grove.prompt().to_vec();
             tokens.extend(self.grove.tree().path(id));
-            self.slots.push(Slot { id, tokens, table: Table::default(), computed: 0, held: None, finished: false });
+            self.slots.push(Slot {
+                id,
+                tokens,
+                table: Table::default(),
+                computed: 0,
+                held: None,
+                finished: false,
+            });
         }
     }
 

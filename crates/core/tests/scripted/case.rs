@@ -162,7 +162,7 @@ pub fn cases(prompts: usize) -> impl Strategy<Value = Case> {
         Just(Preference::Both),
         Just(Preference::Early)
     ];
-    (script, settings(), forkings(), preference, 1usize..6, 1..=prompts).prop_map(
+    (script, settings(), forkings(), preference, 1usize..5, 1..=prompts).prop_map(
         |(script, settings, forking, preference, wave, prompts)| Case {
             script,
             settings,
@@ -176,5 +176,5 @@ pub fn cases(prompts: usize) -> impl Strategy<Value = Case> {
 
 /// How often a property is tried. Failures are not kept in files: a case prints all that it takes to repeat it.
 pub fn often() -> ProptestConfig {
-    ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() }
 }

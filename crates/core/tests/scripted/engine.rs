@@ -48,6 +48,9 @@ pub fn schedules() -> impl Strategy<Value = Schedule> {
     (order, 1usize..4, any::<u64>()).prop_map(|(order, width, seed)| Schedule { order, width, seed })
 }
 
+/// More tokens than any case can need.
+const FOR_EVER: usize = 4_000;
+
 /// An engine for one run.
 #[derive(Debug)]
 pub struct ScriptedEngine<'a> {
@@ -140,6 +143,7 @@ impl<'a> ScriptedEngine<'a> {
             return;
         }
         self.decoded += 1;
+        assert!(self.decoded < FOR_EVER, "this run has no end");
         assert_eq!(after[..before.len()], before, "a path only grows");
         assert_eq!(after.len(), before.len() + 1);
         match next {

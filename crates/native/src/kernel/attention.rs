@@ -6,10 +6,11 @@
 //! and values are in the cache. Each query keeps a running softmax (maximum, sum, weighted values), which the next page
 //! extends; a query's arithmetic is the same alone or in company.
 
+use half::f16;
 use rayon::prelude::*;
 
 use super::isa::{Isa, multiversion};
-use super::lanes::{LANES, Lanes, exp};
+use super::lanes::{LANES, Lanes, exp, fma};
 
 /// Tokens in a page: one lane each, so that a dot product with a whole page is one vector.
 pub(crate) const PAGE: usize = LANES;
@@ -42,41 +43,44 @@ impl Attention {
         self.head_dim.next_multiple_of(LANES)
     }
 
-    /// Floats of one layer of one page: keys (`[kv head][dim][token]`), then values (`[kv head][token][dim]`).
-    pub fn page_floats(&self) -> usize {
-        self.kv_heads * PAGE * (self.head_dim + self.value_width())
+    /// Numbers of one head in one layer of one page: keys (`[dim][token]`), then values (`[token][dim]`).
+    fn head_size(&self) -> usize {
+        PAGE * (self.head_dim + self.value_width())
     }
 
-    fn keys<'a>(&self, page: &'a [f32], kv_head: usize) -> &'a [f32] {
-        let floats = self.head_dim * PAGE;
-        &page[kv_head * floats..][..floats]
+    /// Numbers of one layer of one page.
+    pub fn page_size(&self) -> usize {
+        self.kv_heads * self.head_size()
     }
 
-    fn values<'a>(&self, page: &'a [f32], kv_head: usize) -> &'a [f32] {
-        let floats = self.value_width() * PAGE;
-        &page[self.kv_heads * self.head_dim * PAGE + kv_head * floats..][..floats]
+    /// Keys and values of one head.
+    fn head<'a>(&self, page: &'a [f16], kv_head: usize) -> (&'a [f16], &'a [f16]) {
+        page[kv_head * self.head_size()..][..self.head_size()].split_at(PAGE * self.head_dim)
     }
 
     /// Writes a token's keys and values (all heads, one after the other) into its slot of a page.
-    pub fn store(&self, page: &mut [f32], slot: usize, keys: &[f32], values: &[f32]) {
-        for (i, &key) in keys.iter().enumerate() {
-            page[i * PAGE + slot] = key;
-        }
-        let (width, first) = (self.value_width(), self.kv_heads * self.head_dim * PAGE);
-        for (head, values) in values.chunks(self.head_dim).enumerate() {
-            let at = first + (head * PAGE + slot) * width;
-            page[at..at + self.head_dim].copy_from_slice(values);
+    pub fn store(&self, page: &mut [f16], slot: usize, keys: &[f32], values: &[f32]) {
+        let (dim, width) = (self.head_dim, self.value_width());
+        let heads = page.chunks_mut(self.head_size());
+        for ((head, keys), values) in heads.zip(keys.chunks(dim)).zip(values.chunks(dim)) {
+            let (page_keys, page_values) = head.split_at_mut(PAGE * dim);
+            for (column, &key) in page_keys.chunks_exact_mut(PAGE).zip(keys) {
+                column[slot] = stored(key);
+            }
+            for (into, &value) in page_values[slot * width..].iter_mut().zip(values) {
+                *into = stored(value);
+            }
         }
     }
 
-    /// Attends for every view: `queries` and `out` are rows of all heads. `page` gives this layer's floats of a page.
+    /// Attends for every view: `queries` and `out` are rows of all heads. `page` gives this layer's part of a page.
     ///
     /// `views` should be sorted by page table; any order is right, but only neighbours share work.
     pub fn attend<'p>(
         &self,
         isa: Isa,
         views: &[View<'_>],
-        page: impl Fn(u32) -> &'p [f32] + Sync,
+        page: impl Fn(u32) -> &'p [f16] + Sync,
         queries: &[f32],
         scratch: &mut Vec<f32>,
         out: &mut [f32],
@@ -120,7 +124,7 @@ impl Attention {
         views: &[View<'_>],
         level: usize,
         kv_head: usize,
-        page: &impl Fn(u32) -> &'p [f32],
+        page: &impl Fn(u32) -> &'p [f16],
         running: &mut Running,
     ) {
         let sees = |v: &View<'_>| v.len.saturating_sub(level * PAGE).min(PAGE);
@@ -138,12 +142,17 @@ impl Attention {
             running
                 .visible
                 .extend(views[at..at + run].iter().flat_map(|v| std::iter::repeat_n(sees(v), group)));
-            let data = page(id);
+            let (keys, values) = self.head(page(id), kv_head);
             let shape = Shape { dim: self.head_dim, width: self.value_width(), first: at * group };
-            attend_page(isa, shape, self.keys(data, kv_head), self.values(data, kv_head), running);
+            attend_page(isa, shape, keys, values, running);
             at += run;
         }
     }
+}
+
+/// Half precision holds what a model computes; a number beyond its range becomes the largest within it, which is finite.
+fn stored(value: f32) -> f16 {
+    f16::from_f32(value.clamp(-f16::MAX.to_f32_const(), f16::MAX.to_f32_const()))
 }
 
 /// Which queries of [`Running`] meet a page, and how long their vectors are.
@@ -200,70 +209,72 @@ impl Running {
 
 multiversion! {
     /// Extends the running softmax of a run of queries by one page.
-    fn attend_page(shape: Shape, keys: &[f32], values: &[f32], running: &mut Running) = attend_page_lanes
+    fn attend_page(shape: Shape, keys: &[f16], values: &[f16], running: &mut Running) = attend_page_lanes
 }
 
 #[inline(always)]
-fn attend_page_lanes<const FMA: bool>(shape: Shape, keys: &[f32], values: &[f32], running: &mut Running) {
+fn attend_page_lanes<const FMA: bool>(shape: Shape, keys: &[f16], values: &[f16], running: &mut Running) {
     let count = running.visible.len();
     let mut at = 0;
-    while at + BLOCK <= count {
-        attend_block::<BLOCK, FMA>(shape, keys, values, running, at);
-        at += BLOCK;
-    }
-    for at in at..count {
-        attend_block::<1, FMA>(shape, keys, values, running, at);
+    while at < count {
+        at += match count - at {
+            BLOCK.. => attend_block::<BLOCK, FMA>(shape, keys, values, running, at),
+            2.. => attend_block::<2, FMA>(shape, keys, values, running, at),
+            _ => attend_block::<1, FMA>(shape, keys, values, running, at),
+        }
     }
 }
 
+/// Answers `N` queries and returns `N`. Sums run in two chains, for the even and the odd terms: one would make every
+/// addition wait for the one before.
 #[inline(always)]
 fn attend_block<const N: usize, const FMA: bool>(
     shape: Shape,
-    keys: &[f32],
-    values: &[f32],
+    keys: &[f16],
+    values: &[f16],
     running: &mut Running,
     at: usize,
-) {
+) -> usize {
     let first = shape.first + at;
     let queries: [&[f32]; N] =
         std::array::from_fn(|n| &running.queries[(first + n) * shape.dim..][..shape.dim]);
-    let mut scores = [Lanes::ZERO; N];
-    for (d, keys) in keys.chunks_exact(PAGE).enumerate() {
-        let keys = Lanes::load(keys);
+    let mut chains = [[Lanes::ZERO; 2]; N];
+    for (pair, keys) in keys.chunks_exact(2 * PAGE).enumerate() {
+        let (even, odd) = (Lanes::load_half::<FMA>(&keys[..PAGE]), Lanes::load_half::<FMA>(&keys[PAGE..]));
         for n in 0..N {
-            scores[n].add_product::<FMA>(queries[n][d], &keys);
+            chains[n][0].add_product::<FMA>(queries[n][2 * pair], &even);
+            chains[n][1].add_product::<FMA>(queries[n][2 * pair + 1], &odd);
         }
     }
+    let mut weights = [Lanes::ZERO; N];
     let mut shrink = [0.0; N];
-    let mut longest = 0;
     for n in 0..N {
-        let visible = running.visible[at + n];
-        longest = longest.max(visible);
-        for t in 0..PAGE {
-            scores[n].0[t] = if t < visible { scores[n].0[t] } else { f32::NEG_INFINITY };
-        }
-        let (old, page) = (running.top[first + n], scores[n].max());
+        let scores = chains[n][0].plus(&chains[n][1]).first(running.visible[at + n], f32::NEG_INFINITY);
+        let (old, page) = (running.top[first + n], scores.max());
         let top = if page > old { page } else { old };
         shrink[n] = exp::<FMA>(old - top);
-        scores[n] = scores[n].map(|s| exp::<FMA>(s - top));
+        weights[n] = scores.map(|s| exp::<FMA>(s - top));
         running.top[first + n] = top;
-        running.total[first + n] = running.total[first + n] * shrink[n] + scores[n].sum();
+        running.total[first + n] = running.total[first + n] * shrink[n] + weights[n].sum();
     }
     for lane in (0..shape.width).step_by(LANES) {
-        let mut sums: [Lanes; N] =
-            std::array::from_fn(|n| Lanes::load(&running.sums[(first + n) * shape.width + lane..][..LANES]));
-        for n in 0..N {
-            sums[n] = sums[n].map(|s| s * shrink[n]);
-        }
-        for t in 0..longest {
-            let values = Lanes::load(&values[t * shape.width + lane..][..LANES]);
+        let mut chains = [[Lanes::ZERO; 2]; N];
+        for t in (0..PAGE).step_by(2) {
+            let even = Lanes::load_half::<FMA>(&values[t * shape.width + lane..][..LANES]);
+            let odd = Lanes::load_half::<FMA>(&values[(t + 1) * shape.width + lane..][..LANES]);
             for n in 0..N {
-                // A token that this query does not see has weight zero, and its stale value is finite.
-                sums[n].add_product::<FMA>(scores[n].0[t], &values);
+                // A token that this query does not see has weight zero, and what its slot still holds is finite.
+                chains[n][0].add_product::<FMA>(weights[n].0[t], &even);
+                chains[n][1].add_product::<FMA>(weights[n].0[t + 1], &odd);
             }
         }
         for n in 0..N {
-            running.sums[(first + n) * shape.width + lane..][..LANES].copy_from_slice(&sums[n].0);
+            let sums = &mut running.sums[(first + n) * shape.width + lane..][..LANES];
+            let page = chains[n][0].plus(&chains[n][1]);
+            for i in 0..LANES {
+                sums[i] = fma::<FMA>(sums[i], shrink[n], page.0[i]);
+            }
         }
     }
+    N
 }

@@ -24,7 +24,9 @@ impl Isa {
         let mut found = Vec::new();
         #[cfg(target_arch = "x86_64")]
         {
-            let fma = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            let fma = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("f16c");
             let wide = is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512dq")
@@ -63,25 +65,31 @@ impl fmt::Display for Isa {
     }
 }
 
+/// Does a build without run-time choice have what the vector versions have?
+pub(super) const BASELINE: bool = cfg!(any(
+    target_arch = "aarch64",
+    all(target_feature = "avx2", target_feature = "fma", target_feature = "f16c")
+));
+
 /// Compiles `$body::<FMA>` for every instruction set and defines `$name`, which takes an [`Isa`] first and runs the version
-/// made for it. `FMA` says whether a fused multiply-add is one instruction there.
+/// made for it. `FMA` says that a fused multiply-add is one instruction there and, on x86, that so is reading f16.
 macro_rules! multiversion {
     ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? = $body:ident) => {
         $(#[$doc])*
         $vis fn $name(isa: $crate::kernel::Isa, $($arg: $ty),*) $(-> $ret)? {
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,fma")]
+            #[target_feature(enable = "avx2,fma,f16c")]
             fn avx2($($arg: $ty),*) $(-> $ret)? {
                 $body::<true>($($arg),*)
             }
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma,f16c")]
             fn avx512($($arg: $ty),*) $(-> $ret)? {
                 $body::<true>($($arg),*)
             }
             match isa.0 {
                 $crate::kernel::isa::Level::Portable => {
-                    $body::<{ cfg!(any(target_feature = "fma", target_arch = "aarch64")) }>($($arg),*)
+                    $body::<{ $crate::kernel::isa::BASELINE }>($($arg),*)
                 }
                 // SAFETY: an `Isa` of this level exists only where the machine reported these features.
                 #[cfg(target_arch = "x86_64")]

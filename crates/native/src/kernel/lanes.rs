@@ -1,5 +1,7 @@
 //! Sixteen floats that move together: one AVX-512 register, two of AVX2, four of NEON.
 
+use half::f16;
+
 /// Floats in a [`Lanes`].
 pub(crate) const LANES: usize = 16;
 
@@ -23,12 +25,52 @@ impl Lanes {
         lanes
     }
 
+    /// From exactly [`LANES`] half-precision floats.
+    #[inline(always)]
+    pub fn load_half<const FMA: bool>(from: &[f16]) -> Self {
+        let from: &[f16; LANES] = from.try_into().expect("exactly LANES of them");
+        #[cfg(target_arch = "x86_64")]
+        if FMA {
+            // SAFETY: FMA is true only in functions compiled for, and run on, machines with AVX and F16C (see
+            // `multiversion!`). The loads read 16 bytes each from an array of 32, the store writes 64 bytes to `lanes`.
+            unsafe {
+                use std::arch::x86_64::{_mm_loadu_si128, _mm256_cvtph_ps, _mm256_storeu_ps};
+                let mut lanes = Self::ZERO;
+                for half in 0..2 {
+                    let bits = _mm_loadu_si128(from.as_ptr().add(8 * half).cast());
+                    _mm256_storeu_ps(lanes.0.as_mut_ptr().add(8 * half), _mm256_cvtph_ps(bits));
+                }
+                return lanes;
+            }
+        }
+        Lanes(from.map(half_to_f32))
+    }
+
     /// `self += a * b`, fused where the machine fuses.
     #[inline(always)]
     pub fn add_product<const FMA: bool>(&mut self, a: f32, b: &Lanes) {
         for i in 0..LANES {
             self.0[i] = fma::<FMA>(a, b.0[i], self.0[i]);
         }
+    }
+
+    #[inline(always)]
+    pub fn plus(&self, other: &Lanes) -> Self {
+        let mut out = *self;
+        for i in 0..LANES {
+            out.0[i] += other.0[i];
+        }
+        out
+    }
+
+    /// The first `count` lanes; `rest` in the others.
+    #[inline(always)]
+    pub fn first(&self, count: usize, rest: f32) -> Self {
+        let mut out = *self;
+        for i in 0..LANES {
+            out.0[i] = if i < count { out.0[i] } else { rest };
+        }
+        out
     }
 
     #[inline(always)]
@@ -70,6 +112,17 @@ pub(crate) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
+/// Exact for every finite number: the exponent is moved to its place and corrected by a multiplication, which also gives
+/// subnormal numbers their value. Keys and values are finite.
+#[inline(always)]
+fn half_to_f32(half: f16) -> f32 {
+    /// 2 to the power of (127 - 15), the difference of the exponents' biases.
+    const REBIAS: f32 = f32::from_bits((127 + 112) << 23);
+    let bits = u32::from(half.to_bits());
+    let magnitude = f32::from_bits((bits & 0x7fff) << 13) * REBIAS;
+    f32::from_bits(magnitude.to_bits() | (bits & 0x8000) << 16)
+}
+
 /// `e^x` to about one part in ten million, in operations that vectorise; 0 below the smallest normal number.
 #[inline(always)]
 pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
@@ -94,6 +147,16 @@ pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_finite_half_is_read_exactly() {
+        for bits in 0..=u16::MAX {
+            let half = f16::from_bits(bits);
+            if half.is_finite() {
+                assert_eq!(half_to_f32(half).to_bits(), half.to_f32().to_bits(), "{half}");
+            }
+        }
+    }
 
     #[test]
     fn exp_is_accurate() {
