@@ -98,7 +98,8 @@ impl<'a> Comparison<'a> {
             Some(known) => known,
             None => {
                 let begun = Instant::now();
-                let trees = plan.first_pass(&mut self.session.engine, opening, &prompts, &mut progress)?;
+                let mut trees = plan.plant(&prompts);
+                plan.first_pass(&mut self.session.engine, opening, &prompts, &mut trees, &mut progress)?;
                 FirstPass { method: opening, theta, trees, seconds: begun.elapsed().as_secs_f64() }
             }
         };
@@ -131,8 +132,8 @@ impl<'a> Comparison<'a> {
         let solved: Vec<bool> =
             first.trees.iter().zip(self.tasks).map(|(tree, task)| self.grade(task, tree).solved()).collect();
         let solved = |index: usize, _: &Tree| solved[index];
-        let trees = first.trees.clone();
-        let trees = plan.second_pass(&mut self.session.engine, method, prompts, trees, solved, progress)?;
+        let mut trees = first.trees.clone();
+        plan.second_pass(&mut self.session.engine, method, prompts, &mut trees, solved, progress)?;
         Ok((trees, begun.elapsed().as_secs_f64()))
     }
 

@@ -182,7 +182,8 @@ fn picture(args: &Args, session: &mut Session, tasks: &[Task], runs: &[Run]) -> 
     let mut plan = args.forking.plan(args.sampling.seed, theta);
     plan.forking.cap = DRAWN.min(plan.forking.cap);
     let prompts = [task.prompt.clone()];
-    let trees = plan.first_pass(&mut session.engine, Method::EagerInit, &prompts, &mut ())?;
+    let mut trees = plan.plant(&prompts);
+    plan.first_pass(&mut session.engine, Method::EagerInit, &prompts, &mut trees, &mut ())?;
     let outcome = grade(session, &task.grader, &trees[0]);
     let drawn = picture::draw(&trees[0], &outcome, Detail::Brief, &|tokens| session.text(tokens));
     let (right, all) = (runs[0].outcomes[at].right(), runs[0].outcomes[at].sequences());

@@ -77,11 +77,12 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let begun = Instant::now();
     let prompts = [prompt];
     let mut progress = Progress::new(args.method.to_string(), 1, &interrupt);
-    let mut trees = plan.first_pass(&mut session.engine, args.method, &prompts, &mut progress)?;
+    let mut trees = plan.plant(&prompts);
+    plan.first_pass(&mut session.engine, args.method, &prompts, &mut trees, &mut progress)?;
     if !interrupt.asked() {
         let solved: Vec<bool> = trees.iter().map(|tree| grade(&session, &grader, tree).solved()).collect();
         let engine = &mut session.engine;
-        trees = plan.second_pass(engine, args.method, &prompts, trees, |i, _| solved[i], &mut progress)?;
+        plan.second_pass(engine, args.method, &prompts, &mut trees, |i, _| solved[i], &mut progress)?;
     }
     drop(progress);
     let solution =

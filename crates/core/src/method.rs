@@ -125,49 +125,57 @@ pub trait Watch {
 impl Watch for () {}
 
 impl Plan {
+    /// A tree for each prompt, with nothing in it yet.
+    pub fn plant(&self, prompts: &[Prompt]) -> Vec<Tree> {
+        prompts.iter().map(|p| Tree::new(Key::prompt(self.seed, p.key))).collect()
+    }
+
     /// The first pass: every prompt from nothing. Full-parallel and EAGer-init end here.
+    ///
+    /// An error leaves in `trees` what was grown until then; so does the watch when it ends the pass.
     pub fn first_pass<E: Engine>(
         &self,
         engine: &mut E,
         method: Method,
         prompts: &[Prompt],
+        trees: &mut [Tree],
         watch: &mut dyn Watch,
-    ) -> Result<Vec<Tree>, E::Error> {
-        let trees = prompts.iter().map(|p| Tree::new(Key::prompt(self.seed, p.key))).collect();
+    ) -> Result<(), E::Error> {
         let strategy = |_: usize| -> Option<Box<dyn Strategy>> {
             Some(match method {
                 Method::FullParallel => Box::new(FullParallel { sequences: self.forking.cap }),
                 _ => Box::new(Init::new(self.forking.clone())),
             })
         };
-        pass(engine, prompts, trees, strategy, watch)
+        engine.grow(&mut Pass { prompts, trees, strategy, next: 0, watch })
     }
 
-    /// The second pass of Algorithm 2. `solved` says which prompts have a correct answer; only full EAGer asks.
+    /// The second pass of Algorithm 2, for the methods that have one. `solved` says which prompts have a correct answer;
+    /// only full EAGer asks. A tree that the first pass left unfinished stays as it is.
     pub fn second_pass<E: Engine>(
         &self,
         engine: &mut E,
         method: Method,
         prompts: &[Prompt],
-        trees: Vec<Tree>,
+        trees: &mut [Tree],
         solved: impl Fn(usize, &Tree) -> bool,
         watch: &mut dyn Watch,
-    ) -> Result<Vec<Tree>, E::Error> {
-        let Some(how) = method.reallocation() else { return Ok(trees) };
+    ) -> Result<(), E::Error> {
+        let Some(how) = method.reallocation() else { return Ok(()) };
         let cap = self.forking.cap;
         let counts: Vec<usize> = trees.iter().map(Tree::len).collect();
-        let chosen: Vec<usize> = (0..trees.len())
-            .filter(|&i| match method {
-                Method::Eager(_) => !solved(i, &trees[i]),
-                _ => counts[i] >= cap,
-            })
-            .collect();
+        let is_chosen = |&i: &usize| match method {
+            Method::Eager(_) => !solved(i, &trees[i]),
+            _ => counts[i] >= cap,
+        };
+        let finished = |i: &usize| trees[*i].live().next().is_none();
+        let chosen: Vec<usize> = (0..trees.len()).filter(finished).filter(is_chosen).collect();
         let mut extra = vec![0; trees.len()];
         for (&i, share) in chosen.iter().zip(budget::shares(budget::saved(cap, &counts), chosen.len())) {
             extra[i] = share;
         }
         let strategy = |i: usize| (extra[i] > 0).then(|| self.reallocate(how, counts[i], extra[i]));
-        pass(engine, prompts, trees, strategy, watch)
+        engine.grow(&mut Pass { prompts, trees, strategy, next: 0, watch })
     }
 
     /// Another pass over one prompt that has `sequences` and may have `extra` more.
@@ -176,7 +184,7 @@ impl Plan {
         match how {
             Reallocation::Rerun => {
                 if sequences < forking.cap {
-                    forking.theta *= forking.relax;
+                    forking.theta = forking.relaxed_theta();
                 }
                 forking.cap += extra;
                 Box::new(Init::new(forking))
@@ -186,23 +194,10 @@ impl Plan {
     }
 }
 
-/// Grows every tree for which there is a strategy; the others come back unchanged.
-fn pass<E: Engine>(
-    engine: &mut E,
-    prompts: &[Prompt],
-    trees: Vec<Tree>,
-    strategy: impl Fn(usize) -> Option<Box<dyn Strategy>>,
-    watch: &mut dyn Watch,
-) -> Result<Vec<Tree>, E::Error> {
-    let mut pass = Pass { prompts, trees, strategy, next: 0, watch };
-    engine.grow(&mut pass)?;
-    Ok(pass.trees)
-}
-
-/// One pass over a list of prompts, as the forest that an engine grows.
+/// One pass over a list of prompts, as the forest that an engine grows: those for which there is a strategy.
 struct Pass<'a, S> {
     prompts: &'a [Prompt],
-    trees: Vec<Tree>,
+    trees: &'a mut [Tree],
     strategy: S,
     next: usize,
     watch: &'a mut dyn Watch,

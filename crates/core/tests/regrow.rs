@@ -67,8 +67,8 @@ fn assert_well_placed(case: &Case, prompt: usize, tree: &Tree, id: SeqId) {
     assert!((f64::from(branch.entropy[0]) - entropy).abs() < 1e-6);
 
     let (_, _, spot) = tree.spots().find(|s| (s.0, s.1) == (owner, at)).expect("the place was remembered");
-    let took: Vec<Token> = spot.untaken.iter().map(|u| u.candidate.token).collect();
-    assert!(!took.contains(&branch.tokens[0]), "what was taken is no longer open");
+    let open: Vec<Token> = spot.untaken.iter().map(|u| u.candidate.token).collect();
+    assert!(!open.contains(&branch.tokens[0]), "what was taken is no longer open");
 }
 
 fn assert_regrown(case: &Case, prompt: usize, first: &Tree, second: &Tree, share: usize) {

@@ -88,10 +88,26 @@ impl NativeEngine {
         &self.model
     }
 
-    /// Pages of keys and values in use; none between runs.
-    pub fn pages_in_use(&self) -> usize {
-        self.pool.in_use()
+    pub fn kv_use(&self) -> KvUse {
+        KvUse {
+            page_tokens: PAGE,
+            page_bytes: self.model.page_size() * size_of::<f16>(),
+            pages: self.pool.in_use(),
+            peak_pages: self.pool.peak(),
+        }
     }
+}
+
+/// How much memory keys and values have taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KvUse {
+    /// Tokens that a page holds.
+    pub page_tokens: usize,
+    pub page_bytes: usize,
+    /// Pages in use; none between runs.
+    pub pages: usize,
+    /// Most pages in use at a time.
+    pub peak_pages: usize,
 }
 
 impl Engine for NativeEngine {

@@ -8,6 +8,6 @@ mod pages;
 mod sampler;
 mod scheduler;
 
-pub use engine::{EngineError, NativeEngine, Options};
+pub use engine::{EngineError, KvUse, NativeEngine, Options};
 pub use kernel::Isa;
 pub use model::Model;

@@ -27,6 +27,8 @@ pub(crate) struct Pool {
     /// Numbers in a page.
     size: usize,
     pages_per_slab: usize,
+    /// Most pages that were in use at a time.
+    peak: usize,
 }
 
 /// There is no free page.
@@ -38,7 +40,7 @@ impl Pool {
     pub fn new(limit: usize, size: usize) -> Self {
         let limit = limit.min(PageId::MAX as usize);
         let pages_per_slab = (SLAB_BYTES / (size * size_of::<f16>())).max(1);
-        Pool { slabs: Vec::new(), users: Vec::new(), free: Vec::new(), limit, size, pages_per_slab }
+        Pool { slabs: Vec::new(), users: Vec::new(), free: Vec::new(), limit, size, pages_per_slab, peak: 0 }
     }
 
     pub fn limit(&self) -> usize {
@@ -51,6 +53,10 @@ impl Pool {
 
     pub fn in_use(&self) -> usize {
         self.users.len() - self.free.len()
+    }
+
+    pub fn peak(&self) -> usize {
+        self.peak
     }
 
     fn place(&self, id: PageId) -> (usize, std::ops::Range<usize>) {
@@ -70,10 +76,17 @@ impl Pool {
     }
 
     fn take(&mut self) -> Result<PageId, OutOfPages> {
-        if let Some(id) = self.free.pop() {
-            self.users[id as usize] = 1;
-            return Ok(id);
-        }
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None => self.add()?,
+        };
+        self.users[id as usize] = 1;
+        self.peak = self.peak.max(self.in_use());
+        Ok(id)
+    }
+
+    /// A page that was never used.
+    fn add(&mut self) -> Result<PageId, OutOfPages> {
         if self.users.len() >= self.limit {
             return Err(OutOfPages);
         }
@@ -81,7 +94,7 @@ impl Pool {
             let pages = self.pages_per_slab.min(self.limit - self.users.len());
             self.slabs.push(Slab::new(pages * self.size).ok_or(OutOfPages)?);
         }
-        self.users.push(1);
+        self.users.push(0);
         Ok((self.users.len() - 1) as PageId)
     }
 

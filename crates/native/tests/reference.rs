@@ -90,7 +90,7 @@ fn check(checkpoint: &Checkpoint, isa: Isa, fixture: &str, tolerance: f32) {
         forest.waiting.push(Grove::new(id, Key::prompt(0, id as u64), prompt, settings.into(), strategy));
     }
     engine.grow(&mut forest).unwrap();
-    assert_eq!(engine.pages_in_use(), 0);
+    assert_eq!(engine.kv_use().pages, 0);
     let mut compared = 0;
     for (row, steps) in reference.rows.iter().zip(&recorded) {
         let steps = steps.lock().unwrap();

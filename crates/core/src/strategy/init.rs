@@ -53,6 +53,11 @@ impl Forking {
         }
     }
 
+    /// The threshold of a second pass.
+    pub fn relaxed_theta(&self) -> f32 {
+        self.relax.min(1.0) * self.theta
+    }
+
     /// Is entropy still watched at this step?
     pub(super) fn watches(&self, tree: &Tree, id: SeqId, at: usize) -> bool {
         let sequence = tree.get(id);
@@ -83,11 +88,18 @@ impl Init {
     fn has_room(&self, tree: &Tree, id: SeqId, at: usize) -> bool {
         let counts = |other: &SeqId| match self.forking.cap_rule {
             CapRule::All => true,
-            // Whoever ended later than this step, in order of position, was live when it was decided.
-            CapRule::Live => tree.get(*other).is_live() || (tree.get(*other).len(), *other) > (at + 1, id),
+            // Whoever ended by a later step, in order of position, was live when this one was decided.
+            CapRule::Live => tree.get(*other).is_live() || ended_by(tree, *other) > (at, id),
         };
         tree.ids().skip(self.before).filter(counts).count() < self.forking.cap
     }
+}
+
+/// The step that ended a sequence: its own last, or the fork that made it when its first token ended it.
+fn ended_by(tree: &Tree, id: SeqId) -> (usize, SeqId) {
+    let sequence = tree.get(id);
+    let forked_off = sequence.parent.filter(|_| sequence.tokens.len() == 1);
+    (sequence.len() - 1, forked_off.unwrap_or(id))
 }
 
 impl Strategy for Init {
@@ -98,7 +110,7 @@ impl Strategy for Init {
 
     fn decide(&mut self, tree: &Tree, id: SeqId, step: &Step<'_>) -> Verdict {
         let forking = &self.forking;
-        if step.entropy < forking.relax.min(1.0) * forking.theta || !forking.watches(tree, id, step.at) {
+        if step.entropy < forking.relaxed_theta() || !forking.watches(tree, id, step.at) {
             return Verdict::Keep;
         }
         let &[first, second, ..] = step.top else { return Verdict::Keep };

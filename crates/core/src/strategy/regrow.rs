@@ -68,7 +68,7 @@ impl Strategy for Regrow {
     }
 
     fn decide(&mut self, tree: &Tree, id: SeqId, step: &Step<'_>) -> Verdict {
-        let unsure = step.entropy >= self.forking.relax.min(1.0) * self.forking.theta;
+        let unsure = step.entropy >= self.forking.relaxed_theta();
         if unsure && self.forking.watches(tree, id, step.at) { Verdict::Remember } else { Verdict::Keep }
     }
 

@@ -110,15 +110,13 @@ pub fn algorithm_1(input: Input<'_>, theta: f32, cap: usize) -> Generated {
                 // The letter of the paper: |A| < M.
                 CapRule::Live => active.len() < cap,
             };
-            if let Some(twin) = extend(&mut all, y, input, theta, room) {
-                active.push(twin);
-            }
-            if ends(&all.paths[y], settings) {
-                active.retain(|&other| other != y);
+            let twin = extend(&mut all, y, input, theta, room);
+            active.extend(twin);
+            // The paper looks only at y; a twin may be ended by its first token, too.
+            for moved in [Some(y), twin].into_iter().flatten().filter(|&i| ends(&all.paths[i], settings)) {
+                active.retain(|&other| other != moved);
             }
         }
-        // The paper looks only at y. A twin whose first token ended it leaves with the step.
-        active.retain(|&y| !ends(&all.paths[y], settings));
     }
     all
 }

@@ -4,10 +4,10 @@ use std::f32::consts::LN_2;
 use std::sync::Arc;
 
 use eager_core::strategy::{CapRule, Preference};
-use eager_core::{Finish, Forking, Key, Method, Plan, Prompt, Sampling, Settings, Token, Tree, Watch};
+use eager_core::{Finish, Forking, Method, Plan, Prompt, Sampling, Settings, Token, Tree, Watch};
 use proptest::prelude::*;
 
-use super::engine::{Schedule, ScriptedEngine};
+use super::engine::{Order, Schedule, ScriptedEngine};
 use super::model::{Draws, END, MARKER, Script};
 
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ impl Case {
 
     /// The trees before any pass.
     pub fn nothing(&self) -> Vec<Tree> {
-        self.prompts().iter().map(|p| Tree::new(Key::prompt(self.script.seed, p.key))).collect()
+        self.plan().plant(&self.prompts())
     }
 
     pub fn draws(mut self, draws: Draws) -> Self {
@@ -54,9 +54,9 @@ impl Case {
 
     pub fn first_pass(&self, method: Method, schedule: Schedule, watch: &mut dyn Watch) -> Vec<Tree> {
         let mut engine = ScriptedEngine::new(&self.script, schedule);
-        let trees = self
-            .plan()
-            .first_pass(&mut engine, method, &self.prompts(), watch)
+        let mut trees = self.nothing();
+        self.plan()
+            .first_pass(&mut engine, method, &self.prompts(), &mut trees, watch)
             .unwrap_or_else(|e| match e {});
         self.check_run(&engine, schedule);
         trees
@@ -72,9 +72,9 @@ impl Case {
     ) -> Vec<Tree> {
         let mut engine = ScriptedEngine::new(&self.script, schedule);
         let solved = |_: usize, tree: &Tree| tree.ids().any(|id| is_answer(&tree.path(id)));
-        let trees = self
-            .plan()
-            .second_pass(&mut engine, method, &self.prompts(), first.to_vec(), solved, watch)
+        let mut trees = first.to_vec();
+        self.plan()
+            .second_pass(&mut engine, method, &self.prompts(), &mut trees, solved, watch)
             .unwrap_or_else(|e| match e {});
         self.check_run(&engine, schedule);
         trees
@@ -83,7 +83,7 @@ impl Case {
     /// What the strategies promise: with all sequences in step nothing ever waits, and nothing waits that need not be
     /// in order.
     fn check_run(&self, engine: &ScriptedEngine<'_>, schedule: Schedule) {
-        if schedule.order == super::engine::Order::InStep || !self.forking.in_order {
+        if schedule.order == Order::InStep || !self.forking.in_order {
             assert_eq!(engine.waits, 0);
         }
     }

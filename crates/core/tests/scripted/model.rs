@@ -6,8 +6,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use eager_core::{Candidate, Token, Tree};
-use eager_core::{Key, SeqId};
+use eager_core::{Candidate, SeqId, Token, Tree};
 
 /// The token that ends a sequence.
 pub const END: Token = 0;
@@ -71,7 +70,7 @@ impl Script {
 
     /// Half of the prompts are easy, and every path has its easy and its hard steps.
     fn sharpness_at(&self, prompt: &[Token], here: u64) -> f64 {
-        let easy = if hash((self.seed, prompt, "easy")) % 2 == 0 { 5.0 } else { 1.0 };
+        let easy = if hash((self.seed, prompt, "easy")).is_multiple_of(2) { 5.0 } else { 1.0 };
         easy * 2.0 * uniform((here, "sharpness")) * self.sharpness
     }
 
@@ -114,8 +113,8 @@ impl Script {
         match self.draws {
             Draws::FromPath => self.sampled(prompt, root_of(tree, id), &path),
             Draws::FromKey => {
-                let key: Key = tree.get(id).key;
-                Self::draw(&self.candidates(prompt, &path), key.uniform(path.len()))
+                let chance = tree.get(id).key.uniform(path.len());
+                Self::draw(&self.candidates(prompt, &path), chance)
             }
         }
     }
