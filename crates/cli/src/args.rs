@@ -10,16 +10,16 @@ use eager_core::{Forking, Method, Plan, Profile, Sampling};
 #[command(next_help_heading = "Sampling")]
 pub struct SamplingArgs {
     /// 0 takes the most likely token
-    #[arg(long, default_value_t = 0.6, value_parser = at_least_zero)]
+    #[arg(long, default_value_t = 0.6, value_parser = at_least_zero, allow_negative_numbers = true)]
     pub temperature: f32,
     /// Keep the most likely tokens that together hold this much probability
-    #[arg(long, default_value_t = 0.95, value_parser = positive_share)]
+    #[arg(long, default_value_t = 0.95, value_parser = positive_share, allow_negative_numbers = true)]
     pub top_p: f32,
     /// Keep this many tokens; 0 keeps all
     #[arg(long, default_value_t = 0)]
     pub top_k: usize,
     /// Drop tokens less likely than this share of the most likely one
-    #[arg(long, default_value_t = 0.0, value_parser = share)]
+    #[arg(long, default_value_t = 0.0, value_parser = share, allow_negative_numbers = true)]
     pub min_p: f32,
     /// The same seed gives the same trees
     #[arg(long, default_value_t = 0)]
@@ -41,13 +41,13 @@ pub struct ForkingArgs {
     #[arg(long, short = 'm', default_value_t = 32, value_parser = at_least_one)]
     pub max_sequences: usize,
     /// Entropy, in nats, from which a step forks [default: what suits the model]
-    #[arg(long, value_parser = at_least_zero)]
+    #[arg(long, value_parser = at_least_zero, allow_negative_numbers = true)]
     pub theta: Option<f32>,
     /// How many candidates enter the entropy (the paper's K)
     #[arg(long, default_value_t = TOP_K, value_parser = at_least_two)]
     pub entropy_top_k: usize,
     /// Temperature of the distribution whose entropy is measured [default: the sampling temperature]
-    #[arg(long, value_parser = positive)]
+    #[arg(long, value_parser = positive, allow_negative_numbers = true)]
     pub entropy_temperature: Option<f32>,
     /// Stop watching a sequence this many tokens after its last fork; 0 watches for ever
     #[arg(long, default_value_t = 1000)]
@@ -59,7 +59,7 @@ pub struct ForkingArgs {
     #[arg(long, value_enum, default_value_t = CapArg::All)]
     pub cap: CapArg,
     /// The share of theta from which a second pass considers a step
-    #[arg(long, default_value_t = 0.8, value_parser = share)]
+    #[arg(long, default_value_t = 0.8, value_parser = share, allow_negative_numbers = true)]
     pub relax: f32,
     /// Which untaken tokens regrow takes first
     #[arg(long, value_enum, default_value_t = PreferenceArg::Likely)]

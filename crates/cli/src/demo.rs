@@ -7,12 +7,12 @@ use eager_core::{Method, Metrics, Outcome as Graded};
 use eager_grade::Grader;
 use serde::Serialize;
 
-use crate::Outcome;
 use crate::args::{EngineArgs, ForkingArgs, SamplingArgs, at_least_one};
 use crate::compare::{Comparison, Line, Run, Task, grade, lines};
 use crate::interrupt::Interrupt;
 use crate::picture::{self, Detail};
 use crate::session::Session;
+use crate::{Outcome, Usage, print};
 
 /// The seed of problems beyond the fixed sixty.
 const MORE_PROBLEMS: u64 = 1;
@@ -22,6 +22,9 @@ pub struct Args {
     /// How many problems: up to 60 of the fixed ones, more are generated
     #[arg(long, default_value_t = 60, value_parser = at_least_one)]
     problems: usize,
+    /// Only the problems with these ids, separated by commas, such as c5-1,a5-2
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
     /// The methods to compare, separated by commas [default: all]
     #[arg(long, value_delimiter = ',')]
     methods: Vec<Method>,
@@ -55,10 +58,10 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     if args.json {
         print_json(args, &tasks, &runs)?;
     } else {
-        println!("{}", table(&lines(&runs)));
+        print(&table(&lines(&runs)).to_string())?;
         if broken.is_none() {
-            println!("{}", families(&tasks, &runs));
-            println!("{}", picture(args, &mut session, &tasks, &runs)?);
+            print(&format!("\n{}\n", families(&tasks, &runs)))?;
+            print(&picture(args, &mut session, &tasks, &runs)?)?;
         }
     }
     match broken {
@@ -74,7 +77,12 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
 /// The problems of this demo, ready to be grown.
 fn tasks(args: &Args, session: &Session) -> anyhow::Result<Vec<Task>> {
     let fixed = eager_acorn::problems();
-    let all = if args.problems <= fixed.len() {
+    if let Some(unknown) = args.only.iter().find(|id| !fixed.iter().any(|p| p.id == **id)) {
+        return Err(Usage(format!("there is no problem '{unknown}'; ids go from c1-1 to p5-4")).into());
+    }
+    let all: Vec<Problem> = if !args.only.is_empty() {
+        fixed.into_iter().filter(|p| args.only.contains(&p.id)).collect()
+    } else if args.problems <= fixed.len() {
         // Spread over families and levels, however few are asked for.
         (0..args.problems).map(|i| fixed[i * fixed.len() / args.problems].clone()).collect()
     } else {
@@ -229,6 +237,5 @@ fn print_json(args: &Args, tasks: &[Task], runs: &[Run]) -> anyhow::Result<()> {
         methods: lines(runs),
         outcomes: outcomes.collect(),
     };
-    println!("{}", serde_json::to_string(&report)?);
-    Ok(())
+    Ok(print(&serde_json::to_string(&report)?)?)
 }

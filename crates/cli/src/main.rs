@@ -9,8 +9,10 @@ mod progress;
 mod session;
 mod solve;
 
+use std::io::Write;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
@@ -26,6 +28,15 @@ enum Command {
     Demo(demo::Args),
     /// Grow the tree of one problem: the votes, the answer, and what it cost
     Solve(solve::Args),
+}
+
+/// Prints a result. A reader that has gone away, as `head` does, has seen enough.
+fn print(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
 }
 
 /// What a command ended with, when it did not fail.
@@ -49,7 +60,11 @@ impl std::fmt::Display for Usage {
 impl std::error::Error for Usage {}
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(error) => return refuse(&error),
+    };
+    let result = match command {
         Command::Demo(args) => demo::run(&args),
         Command::Solve(args) => solve::run(&args),
     };
@@ -62,4 +77,19 @@ fn main() -> ExitCode {
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }
     }
+}
+
+/// Help and versions are clap's to print; a mistake becomes one sentence.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // Nobody is left to tell when even this cannot be printed.
+        let _ = error.print();
+        return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+    }
+    let text = error.to_string();
+    let about = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let sentence: Vec<&str> = about.map(str::trim).filter(|line| !line.is_empty()).collect();
+    let sentence = sentence.join(" ");
+    eprintln!("eager: {} (see --help)", sentence.strip_prefix("error: ").unwrap_or(&sentence));
+    ExitCode::from(2)
 }

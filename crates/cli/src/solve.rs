@@ -1,5 +1,6 @@
 //! `eager solve`: one problem, its tree, the votes and what it cost.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -15,7 +16,10 @@ use crate::interrupt::Interrupt;
 use crate::picture::{self, Detail};
 use crate::progress::Progress;
 use crate::session::Session;
-use crate::{Outcome, Usage};
+use crate::{Outcome, Usage, print};
+
+/// Answers listed with their votes.
+const SHOWN: usize = 10;
 
 #[derive(Debug, ClapArgs)]
 pub struct Args {
@@ -88,9 +92,9 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let solution =
         Solution::new(args, &session, &prompts[0].tokens, &grader, &trees[0], begun.elapsed().as_secs_f64());
     if args.json {
-        println!("{}", serde_json::to_string(&solution)?);
+        print(&serde_json::to_string(&solution)?)?;
     } else {
-        solution.print(args, &session, &trees[0]);
+        print(&solution.describe(args, &session, &trees[0])?)?;
     }
     Ok(if interrupt.asked() { Outcome::Interrupted } else { Outcome::Done })
 }
@@ -170,25 +174,28 @@ impl Solution {
         }
     }
 
-    fn print(&self, args: &Args, session: &Session, tree: &Tree) {
+    fn describe(&self, args: &Args, session: &Session, tree: &Tree) -> Result<String, std::fmt::Error> {
         let detail = if args.full { Detail::Full } else { Detail::Brief };
-        println!("{}", picture::draw(tree, &self.graded, detail, &|tokens| session.text(tokens)));
+        let mut out = picture::draw(tree, &self.graded, detail, &|tokens| session.text(tokens));
         let voters: usize = self.votes.iter().map(|v| v.count).sum();
-        for votes in self.votes.iter().take(10) {
-            println!("{:>4} of {voters}  {}", votes.count, votes.answer);
+        out.push('\n');
+        for votes in self.votes.iter().take(SHOWN) {
+            writeln!(out, "{:>4} of {voters}  {}", votes.count, votes.answer)?;
         }
-        if self.votes.len() > 10 {
-            println!("      and {} more answers", self.votes.len() - 10);
+        if self.votes.len() > SHOWN {
+            writeln!(out, "     and {} more answers", self.votes.len() - SHOWN)?;
         }
         match &self.answer {
-            Some(answer) => println!("\nanswer: {answer}"),
-            None => println!("no sequence put an answer into \\boxed{{}}"),
+            Some(answer) => writeln!(out, "\nanswer: {answer}")?,
+            None => writeln!(out, "no sequence put an answer into \\boxed{{}}")?,
         }
         // What the same sequences would have cost without sharing their common beginnings.
         let apart: usize = tree.sequences().iter().map(|s| s.len()).sum();
-        println!(
+        write!(
+            out,
             "cost: {} tokens decoded for {} sequences ({apart} if each were decoded alone), {:.1} s",
             self.tokens_generated, self.sequences_total, self.seconds
-        );
+        )?;
+        Ok(out)
     }
 }

@@ -182,10 +182,8 @@ impl Run<'_> {
             plot.offer_held();
         }
         let Options { rows, chunk, .. } = self.engine.options;
-        let picks = schedule(&mut self.plots, &mut self.engine.pool, Limits { rows, chunk });
-        if picks.is_empty() && self.plots.iter().any(|p| p.wanted() > 0) {
-            return Err(self.too_small());
-        }
+        let picks = schedule(&mut self.plots, &mut self.engine.pool, Limits { rows, chunk })
+            .map_err(|tokens| EngineError::KvMemory { tokens, limit: self.engine.pool.limit() * PAGE })?;
         let draws = self.compute(&picks)?;
         for pick in &picks {
             let slot = &mut self.plots[pick.plot].slots[pick.slot];
@@ -271,12 +269,6 @@ impl Run<'_> {
             live: slots().filter(|s| !s.is_set_aside()).count(),
             waiting: slots().filter(|s| s.is_set_aside()).count(),
         }
-    }
-
-    fn too_small(&self) -> EngineError {
-        let slots = self.plots.iter().flat_map(|p| &p.slots).filter(|s| !s.finished);
-        let tokens = slots.map(|s| s.tokens.len()).min().unwrap_or(0);
-        EngineError::KvMemory { tokens, limit: self.engine.pool.limit() * PAGE }
     }
 }
 

@@ -1,12 +1,14 @@
 //! Which sequences run in the next step, and whose memory they run in.
 //!
 //! Sequences have an order of precedence: older groves first, and within a grove shorter paths first, then older ones.
-//! It is the order in which strategies decide forks, so the first sequence is never waiting for another, and it always
-//! gets memory: a run under scarce memory slows down but does not stall. A sequence whose pages were taken is *set aside*;
-//! later it shares what it can from its relatives and computes the rest again, like a prompt.
+//! It is the order in which strategies decide forks, so the first of a grove never waits for another. A sequence whose
+//! pages were taken is *set aside*; later it shares what it can from its relatives and computes the rest again, like a
+//! prompt. Under scarce memory a run slows down but does not stall: when all who have pages wait for one who has none,
+//! it gets theirs.
 
 use eager_core::{Grove, SeqId, Token};
 
+use crate::kernel::PAGE;
 use crate::pages::{Pool, Table};
 use crate::sampler::Draw;
 
@@ -117,86 +119,136 @@ impl Plot {
         order
     }
 
-    /// The relative with which a slot shares most: its slot and the tokens shared now.
-    ///
-    /// `None` when a relative is just computing more of what they share: waiting for it is cheaper than doing it twice.
-    fn source(&self, slot: usize) -> Option<(usize, usize)> {
+    /// The relative with which a slot shares most.
+    fn source(&self, slot: usize) -> Source {
         let wanted = &self.slots[slot];
         let prompt = self.grove.prompt().len();
         // At least one token must be computed: its logits are what is asked for.
         let most = wanted.tokens.len() - 1;
-        let (mut best, mut promised) = ((slot, 0), 0);
+        let mut best = Source { slot, shared: 0, promised: 0 };
         for (at, other) in self.slots.iter().enumerate().filter(|(_, s)| s.table.len() > 0) {
             let common = (prompt + self.grove.tree().common(wanted.id, other.id)).min(most);
             let ready = common.min(other.computed);
-            if ready > best.1 {
-                best = (at, ready);
+            if ready > best.shared {
+                best = Source { slot: at, shared: ready, ..best };
             }
             if other.is_runnable() && other.computed < common {
-                promised = promised.max(common.min(other.tokens.len()));
+                best.promised = best.promised.max(common.min(other.tokens.len()));
             }
         }
-        (promised <= best.1).then_some(best)
+        best
     }
+}
+
+/// Where a sequence can get the beginning of its path.
+#[derive(Debug, Clone, Copy)]
+struct Source {
+    slot: usize,
+    /// Tokens that can be shared now.
+    shared: usize,
+    /// Tokens that could be shared once a relative has computed what it is about to.
+    promised: usize,
 }
 
 /// Chooses the rows of the next step and makes room for them.
-pub(crate) fn schedule(plots: &mut [Plot], pool: &mut Pool, limits: Limits) -> Vec<Pick> {
-    let order: Vec<(usize, usize)> = plots
-        .iter()
-        .enumerate()
-        .flat_map(|(p, plot)| plot.in_order().into_iter().map(move |s| (p, s)))
-        .collect();
-    let resident =
-        plots.iter().flat_map(|p| &p.slots).filter(|s| s.is_runnable() && s.table.len() > 0).count();
-    let mut picks: Vec<Pick> = Vec::new();
-    let mut rows = limits.rows;
-    for (at, &(plot, slot)) in order.iter().enumerate() {
-        if rows == 0 {
-            break;
-        }
-        if !plots[plot].slots[slot].is_runnable() {
-            continue;
-        }
-        if plots[plot].slots[slot].table.len() == 0 {
-            let Some((source, shared)) = plots[plot].source(slot) else { continue };
-            let missing = plots[plot].slots[slot].tokens.len() - shared;
-            // Whoever comes back must leave the others room to go on, or it would be set aside again at once.
-            let needed = missing.div_ceil(crate::kernel::PAGE) + 1 + resident;
-            if !picks.is_empty() && needed > pool.available() && !reclaim_finished(plots, pool, needed) {
-                continue;
+///
+/// Whoever has pages goes on; whoever has none comes in where there is room to spare. Only when nobody else can run does
+/// a sequence get pages at the cost of another, for every such change means computing a path again. The error is the
+/// length of a sequence that does not fit though it has all pages to itself.
+pub(crate) fn schedule(plots: &mut [Plot], pool: &mut Pool, limits: Limits) -> Result<Vec<Pick>, usize> {
+    let in_order =
+        |(p, plot): (usize, &Plot)| plot.in_order().into_iter().map(move |s| (p, s)).collect::<Vec<_>>();
+    let order: Vec<(usize, usize)> = plots.iter().enumerate().flat_map(in_order).collect();
+    let (resident, absent): (Vec<_>, Vec<_>) =
+        order.into_iter().partition(|&(p, s)| plots[p].slots[s].table.len() > 0);
+    let mut step = Step { plots, pool, limits, rows: limits.rows, picks: Vec::new() };
+    for (at, &who) in resident.iter().enumerate() {
+        // Those before it that do not run are waiting; they are disturbed only for the sake of somebody who can run.
+        let first = step.picks.is_empty();
+        let before = if first { &resident[..at] } else { &[] };
+        if step.is_runnable(who) && !step.pick(who, &[before, &resident[at + 1..]].concat()) {
+            if first {
+                return Err(step.tokens(who));
             }
-            let table = plots[plot].slots[source].table.share(pool, shared);
-            plots[plot].slots[slot].computed = table.len();
-            plots[plot].slots[slot].table = table;
-        }
-        let tokens = plots[plot].slots[slot].missing().min(limits.chunk).min(rows);
-        if !make_room(plots, pool, &order, at, tokens) {
             break;
         }
-        rows -= tokens;
-        picks.push(Pick { plot, slot, tokens, completes: plots[plot].slots[slot].missing() == 0 });
     }
-    picks
+    let going = step.picks.len();
+    for &who in absent.iter().filter(|&&who| step.is_runnable(who)).collect::<Vec<_>>() {
+        let forced = step.picks.is_empty();
+        let picked =
+            step.bring_in(who, going, forced) && step.pick(who, if forced { &resident } else { &[] });
+        if forced && !picked {
+            return Err(step.tokens(who));
+        }
+    }
+    let mut picks = step.picks;
+    // Strategies want to decide in order of position.
+    picks.sort_by_key(|p| (p.plot, plots[p.plot].slots[p.slot].tokens.len(), plots[p.plot].slots[p.slot].id));
+    Ok(picks)
 }
 
-/// Grows the table of the sequence at `order[at]`, taking pages from those that come after it where it must.
-fn make_room(
-    plots: &mut [Plot],
-    pool: &mut Pool,
-    order: &[(usize, usize)],
-    at: usize,
-    tokens: usize,
-) -> bool {
-    let (plot, slot) = order[at];
-    let mut victims = order[at + 1..].iter().rev();
-    loop {
-        let needed = plots[plot].slots[slot].table.pages_to_grow(pool, tokens);
-        if needed <= pool.available() || reclaim_finished(plots, pool, needed) {
-            return plots[plot].slots[slot].table.grow(pool, tokens).is_ok();
+/// A step in the making.
+struct Step<'a> {
+    plots: &'a mut [Plot],
+    pool: &'a mut Pool,
+    limits: Limits,
+    /// Rows left.
+    rows: usize,
+    picks: Vec<Pick>,
+}
+
+impl Step<'_> {
+    fn is_runnable(&self, (plot, slot): (usize, usize)) -> bool {
+        self.plots[plot].slots[slot].is_runnable()
+    }
+
+    fn tokens(&self, (plot, slot): (usize, usize)) -> usize {
+        self.plots[plot].slots[slot].tokens.len()
+    }
+
+    /// Gives a sequence without pages what its relatives have in common with it, if it is worth running now.
+    fn bring_in(&mut self, (plot, slot): (usize, usize), going: usize, forced: bool) -> bool {
+        let Source { slot: source, shared, promised } = self.plots[plot].source(slot);
+        // Waiting for a relative is cheaper than computing the same twice.
+        if !forced && promised > shared {
+            return false;
         }
-        let Some(&(p, s)) = victims.next() else { return false };
-        plots[p].slots[s].clear(pool);
+        let missing = self.plots[plot].slots[slot].tokens.len() - shared;
+        // It must leave the others room for a page each, or somebody would have to leave again soon.
+        let needed = missing.div_ceil(PAGE) + 1 + going;
+        if !forced && needed > self.pool.available() && !reclaim_finished(self.plots, self.pool, needed) {
+            return false;
+        }
+        let table = self.plots[plot].slots[source].table.share(self.pool, shared);
+        let slot = &mut self.plots[plot].slots[slot];
+        slot.computed = table.len();
+        slot.table = table;
+        true
+    }
+
+    /// Takes a sequence into the step, with pages from `victims` (the last first) where it must.
+    fn pick(&mut self, (plot, slot): (usize, usize), victims: &[(usize, usize)]) -> bool {
+        let tokens = self.plots[plot].slots[slot].missing().min(self.limits.chunk).min(self.rows);
+        if tokens == 0 {
+            return false;
+        }
+        let mut victims = victims.iter().rev();
+        loop {
+            let needed = self.plots[plot].slots[slot].table.pages_to_grow(self.pool, tokens);
+            if needed <= self.pool.available() || reclaim_finished(self.plots, self.pool, needed) {
+                break;
+            }
+            let Some(&(p, s)) = victims.next() else { return false };
+            self.plots[p].slots[s].clear(self.pool);
+        }
+        let chosen = &mut self.plots[plot].slots[slot];
+        if chosen.table.grow(self.pool, tokens).is_err() {
+            return false;
+        }
+        self.rows -= tokens;
+        self.picks.push(Pick { plot, slot, tokens, completes: chosen.missing() == 0 });
+        true
     }
 }
 

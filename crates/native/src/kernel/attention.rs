@@ -142,12 +142,33 @@ impl Attention {
             running
                 .visible
                 .extend(views[at..at + run].iter().flat_map(|v| std::iter::repeat_n(sees(v), group)));
+            // Private pages lie anywhere in memory: ask for the next one while this one is being used.
+            if let Some(next) = views.get(at + run).filter(|v| sees(v) > 0) {
+                let (keys, values) = self.head(page(next.pages[level]), kv_head);
+                prefetch(keys);
+                prefetch(values);
+            }
             let (keys, values) = self.head(page(id), kv_head);
             let shape = Shape { dim: self.head_dim, width: self.value_width(), first: at * group };
             attend_page(isa, shape, keys, values, running);
             at += run;
         }
     }
+}
+
+/// Brings numbers into the cache before they are needed, where the machine can be asked to.
+#[inline]
+fn prefetch(numbers: &[f16]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in numbers.chunks(64 / size_of::<f16>()) {
+        // SAFETY: prefetching is a hint that reads nothing and cannot fault; SSE is part of x86-64.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = numbers;
 }
 
 /// Half precision holds what a model computes; a number beyond its range becomes the largest within it, which is finite.
