@@ -82,20 +82,26 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let prompts = [prompt];
     let mut progress = Progress::new(args.method.to_string(), 1, &interrupt);
     let mut trees = plan.plant(&prompts);
-    plan.first_pass(&mut session.engine, args.method, &prompts, &mut trees, &mut progress)?;
-    if !interrupt.asked() {
-        let solved: Vec<bool> = trees.iter().map(|tree| grade(&session, &grader, tree).solved()).collect();
+    let mut grown = plan.first_pass(&mut session.engine, args.method, &prompts, &mut trees, &mut progress);
+    if grown.is_ok() && !interrupt.asked() {
+        let solved = grade(&session, &grader, &trees[0]).solved();
         let engine = &mut session.engine;
-        plan.second_pass(engine, args.method, &prompts, &mut trees, |i, _| solved[i], &mut progress)?;
+        grown = plan.second_pass(engine, args.method, &prompts, &mut trees, |_, _| solved, &mut progress);
     }
     drop(progress);
-    let solution =
-        Solution::new(args, &session, &prompts[0].tokens, &grader, &trees[0], begun.elapsed().as_secs_f64());
-    if args.json {
-        print(&serde_json::to_string(&solution)?)?;
-    } else {
-        print(&solution.describe(args, &session, &trees[0])?)?;
+    // Even when it failed in the end, what was generated is shown.
+    let tree = &trees[0];
+    if grown.is_ok() || tree.tokens_generated() > 0 {
+        let seconds = begun.elapsed().as_secs_f64();
+        let solution = Solution::new(args, &session, &prompts[0].tokens, &grader, tree, seconds);
+        let shown = if args.json {
+            serde_json::to_string(&solution)?
+        } else {
+            solution.describe(args, &session, tree)?
+        };
+        print(&shown)?;
     }
+    grown?;
     Ok(if interrupt.asked() { Outcome::Interrupted } else { Outcome::Done })
 }
 

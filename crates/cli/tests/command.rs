@@ -150,6 +150,7 @@ fn bad_usage_is_status_2() {
     refuses(&["solve", HARD, "--method", "magic"], 2, "full-parallel");
     refuses(&["solve", HARD, "--method", "eager"], 2, "--answer");
     refuses(&["solve", HARD, "--kernel", "mmx"], 2, "portable");
+    refuses(&["demo", "--only", "z9-9"], 2, "z9-9");
     refuses(&["guess"], 2, "guess");
 }
 
@@ -190,11 +191,17 @@ fn bad_models_are_status_1() {
 #[test]
 fn a_prompt_that_does_not_fit_is_status_1() {
     refuses(&["solve", &"1 + ".repeat(2000)], 1, "context");
-    refuses(
-        &["solve", HARD, "--rows", "1", "--kv-memory", "1", "--temperature", "9", "--top-p", "1"],
-        1,
-        "KV memory",
-    );
+}
+
+#[test]
+fn what_was_generated_before_a_failure_is_shown() {
+    // One MiB holds 256 tokens of one sequence; at this temperature the model rambles on.
+    let output = eager(&["solve", HARD, "-m", "2", "--kv-memory", "1", "--temperature", "9", "--top-p", "1"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("KV memory"), "{stderr}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("unfinished") && stdout.contains("tokens decoded for"), "{stdout}");
 }
 
 #[cfg(unix)]
