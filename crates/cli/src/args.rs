@@ -38,7 +38,7 @@ impl SamplingArgs {
 #[command(next_help_heading = "Forking")]
 pub struct ForkingArgs {
     /// Most sequences of a prompt (the paper's M)
-    #[arg(long, short = 'm', default_value_t = 32, value_parser = at_least_one)]
+    #[arg(long, short = 'm', default_value_t = 32, value_parser = sequences)]
     pub max_sequences: usize,
     /// Entropy, in nats, from which a step forks [default: what suits the model]
     #[arg(long, value_parser = at_least_zero, allow_negative_numbers = true)]
@@ -64,8 +64,8 @@ pub struct ForkingArgs {
     /// Which untaken tokens regrow takes first
     #[arg(long, value_enum, default_value_t = PreferenceArg::Likely)]
     pub regrow_first: PreferenceArg,
-    /// How many branches regrow starts at a time
-    #[arg(long, default_value_t = usize::MAX, value_parser = at_least_one, hide_default_value = true)]
+    /// How many branches of a prompt regrow starts at a time; the next ones may start from what these found
+    #[arg(long, default_value_t = 8, value_parser = at_least_one)]
     pub regrow_wave: usize,
 }
 
@@ -128,7 +128,7 @@ pub struct EngineArgs {
     /// Most tokens computed in one step, over all sequences
     #[arg(long, default_value_t = 256, value_parser = at_least_one)]
     pub rows: usize,
-    /// Vector instructions to use: avx512, avx2 or portable [default: the best there are]
+    /// Vector instructions to use: vnni, avx512, avx2 or portable [default: the best there are]
     #[arg(long, env = "EAGER_KERNEL")]
     pub kernel: Option<String>,
 }
@@ -162,6 +162,13 @@ fn count(text: &str, least: usize) -> Result<usize, String> {
 
 pub fn at_least_one(text: &str) -> Result<usize, String> {
     count(text, 1)
+}
+
+/// More would only be a slip of the finger, and an expensive one.
+fn sequences(text: &str) -> Result<usize, String> {
+    const MOST: usize = 65_536;
+    let value = at_least_one(text)?;
+    if value <= MOST { Ok(value) } else { Err(format!("must be at most {MOST}")) }
 }
 
 fn at_least_two(text: &str) -> Result<usize, String> {

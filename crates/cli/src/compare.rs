@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use anyhow::Result;
 use eager_acorn::Family;
 use eager_core::metrics::pass_at_equal_tokens;
 use eager_core::{Method, Metrics, Outcome, Plan, Prompt, Tree};
 use eager_grade::Grader;
+use eager_native::EngineError;
 use serde::Serialize;
 
 use crate::args::ForkingArgs;
@@ -29,9 +29,11 @@ pub struct Task {
 pub struct Run {
     pub method: Method,
     pub theta: Option<f32>,
-    pub trees: Vec<Tree>,
     pub outcomes: Vec<Outcome>,
+    /// Over the prompts that are complete.
     pub metrics: Metrics,
+    /// Fewer complete prompts than there are: it was broken off.
+    pub partial: bool,
 }
 
 /// A line of the comparison.
@@ -41,7 +43,7 @@ pub struct Line {
     pub theta: Option<f32>,
     #[serde(flatten)]
     pub metrics: Metrics,
-    /// Tokens as a share of full-parallel's.
+    /// Tokens as a share of full-parallel's, where both are complete.
     pub token_share: Option<f64>,
     /// Full-parallel's pass@k with as many tokens; none when it spent fewer itself.
     pub full_parallel_at_equal_tokens: Option<f64>,
@@ -66,14 +68,6 @@ pub struct Comparison<'a> {
     first: Option<FirstPass>,
 }
 
-/// A method that was broken off.
-#[derive(Debug, Clone, Copy)]
-pub struct BrokenOff {
-    pub method: Method,
-    /// Prompts that were complete by then.
-    pub complete: usize,
-}
-
 impl<'a> Comparison<'a> {
     pub fn new(
         session: &'a mut Session,
@@ -85,61 +79,59 @@ impl<'a> Comparison<'a> {
         Comparison { session, tasks, forking, seed, interrupt, first: None }
     }
 
-    /// Runs one method over all tasks.
-    pub fn run(&mut self, method: Method) -> Result<Result<Run, BrokenOff>> {
+    /// Runs one method over all tasks. What was grown before an error or Ctrl-C comes back all the same.
+    pub fn run(&mut self, method: Method) -> (Run, Result<(), EngineError>) {
         let theta = self.forking.theta(method, &self.session.profile);
         let plan = self.forking.plan(self.seed, theta);
         let prompts: Vec<Prompt> = self.tasks.iter().map(|t| t.prompt.clone()).collect();
-        let mut progress = Progress::new(format!("{method:<18}"), prompts.len(), self.interrupt);
-
-        let opening = if method == Method::FullParallel { method } else { Method::EagerInit };
-        let first = self.first.take().filter(|f| f.method == opening && f.theta == theta);
-        let first = match first {
-            Some(known) => known,
-            None => {
-                let begun = Instant::now();
-                let mut trees = plan.plant(&prompts);
-                plan.first_pass(&mut self.session.engine, opening, &prompts, &mut trees, &mut progress)?;
-                FirstPass { method: opening, theta, trees, seconds: begun.elapsed().as_secs_f64() }
-            }
-        };
-        let broken = |progress: &Progress| BrokenOff { method, complete: progress.complete };
-        if self.interrupt.asked() {
-            return Ok(Err(broken(&progress)));
+        let (first, mut result) = self.first_pass(&plan, method, theta, &prompts);
+        let (mut trees, mut seconds) = (first.trees.clone(), first.seconds);
+        if trees.iter().all(is_complete) {
+            self.first = Some(first);
+            let begun = Instant::now();
+            let solved: Vec<bool> =
+                trees.iter().zip(self.tasks).map(|(t, task)| self.grade(task, t).solved()).collect();
+            let solved = |index: usize, _: &Tree| solved[index];
+            let mut progress = Progress::open_ended(&format!("{method}, second pass"), self.interrupt);
+            let engine = &mut self.session.engine;
+            result = plan.second_pass(engine, method, &prompts, &mut trees, solved, &mut progress);
+            seconds += begun.elapsed().as_secs_f64();
         }
-        let (trees, seconds) = self.second_pass(&plan, method, &prompts, &first, &mut progress)?;
-        if self.interrupt.asked() {
-            return Ok(Err(broken(&progress)));
-        }
-        let seconds = first.seconds + seconds;
-        self.first = Some(first);
         let outcomes: Vec<Outcome> =
             trees.iter().zip(self.tasks).map(|(t, task)| self.grade(task, t)).collect();
-        let metrics = Metrics::of(&outcomes, seconds);
+        let complete = outcomes.iter().zip(&trees).filter(|(_, t)| is_complete(t)).map(|(o, _)| o.clone());
+        let metrics = Metrics::of(&complete.collect::<Vec<_>>(), seconds);
+        let partial = metrics.prompts < self.tasks.len();
         let theta = (method != Method::FullParallel).then_some(theta);
-        Ok(Ok(Run { method, theta, trees, outcomes, metrics }))
+        (Run { method, theta, outcomes, metrics, partial }, result)
     }
 
-    fn second_pass(
+    /// The first pass of a method, unless the method before began with the same.
+    fn first_pass(
         &mut self,
         plan: &Plan,
         method: Method,
+        theta: f32,
         prompts: &[Prompt],
-        first: &FirstPass,
-        progress: &mut Progress,
-    ) -> Result<(Vec<Tree>, f64)> {
+    ) -> (FirstPass, Result<(), EngineError>) {
+        let opening = if method == Method::FullParallel { method } else { Method::EagerInit };
+        if let Some(known) = self.first.take().filter(|f| f.method == opening && f.theta == theta) {
+            return (known, Ok(()));
+        }
         let begun = Instant::now();
-        let solved: Vec<bool> =
-            first.trees.iter().zip(self.tasks).map(|(tree, task)| self.grade(task, tree).solved()).collect();
-        let solved = |index: usize, _: &Tree| solved[index];
-        let mut trees = first.trees.clone();
-        plan.second_pass(&mut self.session.engine, method, prompts, &mut trees, solved, progress)?;
-        Ok((trees, begun.elapsed().as_secs_f64()))
+        let mut progress = Progress::new(&method.to_string(), prompts.len(), self.interrupt);
+        let mut trees = plan.plant(prompts);
+        let result = plan.first_pass(&mut self.session.engine, opening, prompts, &mut trees, &mut progress);
+        (FirstPass { method: opening, theta, trees, seconds: begun.elapsed().as_secs_f64() }, result)
     }
 
     fn grade(&self, task: &Task, tree: &Tree) -> Outcome {
         grade(self.session, &task.grader, tree)
     }
+}
+
+fn is_complete(tree: &Tree) -> bool {
+    !tree.is_empty() && tree.live().next().is_none()
 }
 
 /// Grades every sequence of a tree.
@@ -149,16 +141,23 @@ pub fn grade(session: &Session, grader: &Grader, tree: &Tree) -> Outcome {
     Outcome { answers, correct, tokens: tree.tokens_generated() }
 }
 
+/// Full-parallel's run, if it is complete: the measure of the others.
+pub fn full_parallel(runs: &[Run]) -> Option<&Run> {
+    runs.iter().find(|r| r.method == Method::FullParallel && !r.partial)
+}
+
 /// The comparison's lines, against full-parallel where it was run.
 pub fn lines(runs: &[Run]) -> Vec<Line> {
-    let full = runs.iter().find(|r| r.method == Method::FullParallel);
-    let line = |run: &Run| Line {
-        method: run.method.to_string(),
-        theta: run.theta,
-        metrics: run.metrics,
-        token_share: full.map(|f| run.metrics.tokens as f64 / f.metrics.tokens.max(1) as f64),
-        full_parallel_at_equal_tokens: full
-            .and_then(|f| pass_at_equal_tokens(&f.outcomes, run.metrics.tokens)),
+    let line = |run: &Run| {
+        let full = full_parallel(runs).filter(|_| !run.partial);
+        Line {
+            method: run.method.to_string(),
+            theta: run.theta,
+            metrics: run.metrics,
+            token_share: full.map(|f| run.metrics.tokens as f64 / f.metrics.tokens.max(1) as f64),
+            full_parallel_at_equal_tokens: full
+                .and_then(|f| pass_at_equal_tokens(&f.outcomes, run.metrics.tokens)),
+        }
     };
     runs.iter().map(line).collect()
 }

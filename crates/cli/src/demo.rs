@@ -8,9 +8,10 @@ use eager_grade::Grader;
 use serde::Serialize;
 
 use crate::args::{EngineArgs, ForkingArgs, SamplingArgs, at_least_one};
-use crate::compare::{Comparison, Line, Run, Task, grade, lines};
+use crate::compare::{Comparison, Line, Run, Task, full_parallel, grade, lines};
 use crate::interrupt::Interrupt;
 use crate::picture::{self, Detail};
+use crate::progress::Progress;
 use crate::session::Session;
 use crate::{Outcome, Usage, print};
 
@@ -19,8 +20,8 @@ const MORE_PROBLEMS: u64 = 1;
 
 #[derive(Debug, ClapArgs)]
 pub struct Args {
-    /// How many problems: up to 60 of the fixed ones, more are generated
-    #[arg(long, default_value_t = 60, value_parser = at_least_one)]
+    /// How many problems: up to 60 from the fixed ones, more are all generated (level-1 pairs run out early)
+    #[arg(long, default_value_t = 60, value_parser = problems)]
     problems: usize,
     /// Only the problems with these ids, separated by commas, such as c5-1,a5-2
     #[arg(long, value_delimiter = ',')]
@@ -39,39 +40,45 @@ pub struct Args {
     engine: EngineArgs,
 }
 
+fn problems(text: &str) -> Result<usize, String> {
+    const MOST: usize = 10_000;
+    at_least_one(text).and_then(|n| if n <= MOST { Ok(n) } else { Err(format!("must be at most {MOST}")) })
+}
+
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let mut session = Session::open(None, &args.engine)?;
     let tasks = tasks(args, &session)?;
     let mut comparison = Comparison::new(&mut session, &tasks, &args.forking, args.sampling.seed, &interrupt);
-    let (mut runs, mut broken) = (Vec::new(), None);
+    let (mut runs, mut result) = (Vec::new(), Ok(()));
     let methods = if args.methods.is_empty() { &Method::ALL[..] } else { &args.methods };
     for &method in methods {
-        match comparison.run(method)? {
-            Ok(run) => runs.push(run),
-            Err(off) => {
-                broken = Some(off);
-                break;
-            }
+        let (run, ended) = comparison.run(method);
+        runs.push(run);
+        result = ended;
+        if result.is_err() || interrupt.asked() {
+            break;
         }
     }
+    let whole = result.is_ok() && !interrupt.asked();
     if args.json {
         print_json(args, &tasks, &runs)?;
     } else {
-        print(&table(&lines(&runs)).to_string())?;
-        if broken.is_none() {
-            print(&format!("\n{}\n", families(&tasks, &runs)))?;
-            print(&picture(args, &mut session, &tasks, &runs)?)?;
+        print(&table(&lines(&runs), tasks.len()).to_string())?;
+        if let (true, Some(full)) = (whole, full_parallel(&runs)) {
+            print(&format!("\n{}\n", families(&tasks, &runs, full)))?;
+            print(&picture(args, &mut session, &tasks, full, &interrupt)?)?;
         }
     }
-    match broken {
-        None => Ok(Outcome::Done),
-        Some(off) => {
-            let (done, all) = (off.complete, tasks.len());
-            eprintln!("interrupted during {}, with {done} of {all} prompts complete", off.method);
-            Ok(Outcome::Interrupted)
-        }
+    result?;
+    if whole {
+        return Ok(Outcome::Done);
     }
+    if let Some(last) = runs.last() {
+        let (done, all) = (last.metrics.prompts, tasks.len());
+        eprintln!("eager: interrupted during {}, with {done} of {all} prompts complete", last.method);
+    }
+    Ok(Outcome::Interrupted)
 }
 
 /// The problems of this demo, ready to be grown.
@@ -83,15 +90,18 @@ fn tasks(args: &Args, session: &Session) -> anyhow::Result<Vec<Task>> {
     let all: Vec<Problem> = if !args.only.is_empty() {
         fixed.into_iter().filter(|p| args.only.contains(&p.id)).collect()
     } else if args.problems <= fixed.len() {
-        // Spread over families and levels, however few are asked for.
-        (0..args.problems).map(|i| fixed[i * fixed.len() / args.problems].clone()).collect()
+        spread(&fixed, args.problems)
     } else {
         let cells = Family::ALL.len() * usize::from(eager_acorn::LEVELS);
-        let mut all = eager_acorn::suite(MORE_PROBLEMS, args.problems.div_ceil(cells));
-        all.truncate(args.problems);
-        all
+        let all = eager_acorn::suite(MORE_PROBLEMS, args.problems.div_ceil(cells));
+        spread(&all, args.problems.min(all.len()))
     };
     all.into_iter().map(|problem| task(problem, args, session)).collect()
+}
+
+/// So many of them, spread evenly over families and levels.
+fn spread(all: &[Problem], count: usize) -> Vec<Problem> {
+    (0..count).map(|i| all[i * all.len() / count].clone()).collect()
 }
 
 fn task(problem: Problem, args: &Args, session: &Session) -> anyhow::Result<Task> {
@@ -119,7 +129,7 @@ fn new_table(header: &[&str]) -> Table {
     table
 }
 
-fn table(lines: &[Line]) -> Table {
+fn table(lines: &[Line], prompts: usize) -> Table {
     let mut table = new_table(&[
         "method",
         "theta",
@@ -135,8 +145,10 @@ fn table(lines: &[Line]) -> Table {
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     for line in lines {
         let m = &line.metrics;
+        let broken_off =
+            if m.prompts < prompts { format!(" ({} prompts)", m.prompts) } else { String::new() };
         table.add_row([
-            line.method.clone(),
+            format!("{}{broken_off}", line.method),
             or_dash(line.theta.map(|t| format!("{t}"))),
             format!("{:.3}", m.pass_at_k),
             format!("{:.3}", m.cons_at_k),
@@ -152,7 +164,7 @@ fn table(lines: &[Line]) -> Table {
 }
 
 /// Where each method stands on each family: pass@k, and tokens against full-parallel's.
-fn families(tasks: &[Task], runs: &[Run]) -> Table {
+fn families(tasks: &[Task], runs: &[Run], full: &Run) -> Table {
     let mut header = vec!["pass@k (tokens)"];
     header.extend(Family::ALL.map(Family::name));
     let mut table = new_table(&header);
@@ -164,7 +176,7 @@ fn families(tasks: &[Task], runs: &[Run]) -> Table {
     for run in runs {
         let mut row = vec![run.method.to_string()];
         for family in Family::ALL {
-            let (ours, full) = (of(run, family), of(&runs[0], family));
+            let (ours, full) = (of(run, family), of(full, family));
             let share = ours.tokens as f64 / full.tokens.max(1) as f64;
             row.push(format!("{:.3} ({:>6})", ours.pass_at_k, percent(share)));
         }
@@ -176,28 +188,31 @@ fn families(tasks: &[Task], runs: &[Run]) -> Table {
 /// Sequences of the tree that is drawn.
 const DRAWN: usize = 5;
 
-/// A small tree of the hardest problem that was solved at all.
-fn picture(args: &Args, session: &mut Session, tasks: &[Task], runs: &[Run]) -> anyhow::Result<String> {
-    let rate = |at: &usize| {
-        let full = &runs[0].outcomes[*at];
-        full.right() as f64 / full.sequences().max(1) as f64
-    };
-    let solved = |at: &usize| runs.iter().any(|r| r.outcomes[*at].solved()) && runs[1].trees[*at].len() > 1;
-    let hardest = (0..tasks.len()).filter(solved).min_by(|a, b| rate(a).total_cmp(&rate(b)));
-    let Some(at) = hardest else { return Ok(String::new()) };
+/// A small tree of the hardest problem that full-parallel solved at all.
+fn picture(
+    args: &Args,
+    session: &mut Session,
+    tasks: &[Task],
+    full: &Run,
+    interrupt: &Interrupt,
+) -> anyhow::Result<String> {
+    let solved = (0..tasks.len()).filter(|&at| full.outcomes[at].solved());
+    let Some(at) = solved.min_by_key(|&at| full.outcomes[at].right()) else { return Ok(String::new()) };
     let task = &tasks[at];
     let theta = args.forking.theta(Method::EagerInit, &session.profile);
     let mut plan = args.forking.plan(args.sampling.seed, theta);
     plan.forking.cap = DRAWN.min(plan.forking.cap);
     let prompts = [task.prompt.clone()];
     let mut trees = plan.plant(&prompts);
-    plan.first_pass(&mut session.engine, Method::EagerInit, &prompts, &mut trees, &mut ())?;
+    let mut progress = Progress::new("a tree to look at", 1, interrupt);
+    plan.first_pass(&mut session.engine, Method::EagerInit, &prompts, &mut trees, &mut progress)?;
+    drop(progress);
     let outcome = grade(session, &task.grader, &trees[0]);
     let drawn = picture::draw(&trees[0], &outcome, Detail::Brief, &|tokens| session.text(tokens));
-    let (right, all) = (runs[0].outcomes[at].right(), runs[0].outcomes[at].sequences());
-    let Task { id, problem, .. } = task;
+    let (right, all) = (full.outcomes[at].right(), full.outcomes[at].sequences());
+    let (Task { id, problem, .. }, cap) = (task, plan.forking.cap);
     let title = format!(
-        "{problem}\n{id}: right in {right} of {all} full-parallel samples; here with at most {DRAWN} sequences"
+        "{problem}\n{id}: right in {right} of {all} full-parallel samples; here with at most {cap} sequences"
     );
     Ok(format!("{title}\n\n{drawn}"))
 }

@@ -35,8 +35,9 @@ pub fn draw(tree: &Tree, outcome: &Outcome, detail: Detail, text: &dyn Fn(&[Toke
         let children = children(tree, id);
         let margin = if children.is_empty() { "   " } else { "│  " };
         let _ = writeln!(out, "{rails}{corner}{}", headline(sequence, id, outcome));
+        let mut inside = false;
         for line in wrap(&body(sequence, detail, text), width().saturating_sub(below.chars().count() + 3)) {
-            let _ = writeln!(out, "{below}{margin}{}", mark(&line));
+            let _ = writeln!(out, "{below}{margin}{}", mark(&line, &mut inside));
         }
         for (place, &child) in children.iter().enumerate().rev() {
             stack.push((child, below.clone(), place + 1 < children.len()));
@@ -84,7 +85,9 @@ fn body(sequence: &Sequence, detail: Detail, text: &dyn Fn(&[Token]) -> String) 
         from = at + 1;
     }
     line += &text(&sequence.tokens[from..]);
-    let line = line.replace('\n', "⏎");
+    // What a model writes must not move the cursor or recolour the terminal.
+    let line: String =
+        line.replace('\n', "⏎").chars().map(|c| if c.is_control() { '·' } else { c }).collect();
     let count = line.chars().count();
     if detail == Detail::Full || count <= HEAD + TAIL {
         return line;
@@ -99,16 +102,27 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
     chars.chunks(width.max(20)).map(|chunk| chunk.iter().collect()).collect()
 }
 
-/// Colours the fork tokens of a line, where there is a terminal that shows colours.
-fn mark(line: &str) -> String {
+/// Colours the fork tokens of a line, where there is a terminal that shows colours. A token may begin on one line and end
+/// on the next: `inside` carries over.
+fn mark(line: &str, inside: &mut bool) -> String {
     let mut out = String::new();
-    let mut rest = line;
-    while let Some((before, after)) = rest.split_once(OPEN) {
-        let (token, after) = after.split_once(CLOSE).unwrap_or((after, ""));
-        let _ = write!(out, "{before}{}", style(format!("{OPEN}{token}{CLOSE}")).yellow().bold());
-        rest = after;
+    let mut shade = |part: &str, inside: bool| {
+        let part = if inside { style(part).yellow().bold() } else { style(part) };
+        let _ = write!(out, "{part}");
+    };
+    for part in line.split_inclusive([OPEN, CLOSE]) {
+        // The brackets are coloured with what they enclose.
+        let (text, bracket) = match part.chars().next_back() {
+            Some(bracket @ (OPEN | CLOSE)) => (&part[..part.len() - bracket.len_utf8()], Some(bracket)),
+            _ => (part, None),
+        };
+        shade(text, *inside);
+        if let Some(bracket) = bracket {
+            shade(bracket.encode_utf8(&mut [0; 4]), true);
+            *inside = bracket == OPEN;
+        }
     }
-    out + rest
+    out
 }
 
 /// The width of the terminal; 110 where there is none.

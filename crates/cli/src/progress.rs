@@ -8,30 +8,42 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupt::Interrupt;
 
-/// Shows a pass over a number of prompts and ends it on Ctrl-C.
+/// Shows a pass over prompts and ends it on Ctrl-C.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
     interrupt: Interrupt,
-    /// Prompts that came back complete.
-    pub complete: usize,
 }
 
 impl Progress {
-    pub fn new(title: String, prompts: usize, interrupt: &Interrupt) -> Self {
-        let style = "{prefix} {bar:24} {pos}/{len} prompts  {elapsed}  {msg}";
-        // The template is a constant, so it parses always or never; a plain bar would do as well.
+    /// A pass over so many prompts.
+    pub fn new(title: &str, prompts: usize, interrupt: &Interrupt) -> Self {
+        let style = "{prefix:18} {bar:24} {pos}/{len} prompts  {elapsed}  {msg}";
+        Self::with(ProgressBar::new(prompts as u64), style, title, interrupt)
+    }
+
+    /// A pass of which it is not known how many prompts it will take up.
+    pub fn open_ended(title: &str, interrupt: &Interrupt) -> Self {
+        Self::with(
+            ProgressBar::new_spinner(),
+            "{prefix} {spinner} {pos} prompts  {elapsed}  {msg}",
+            title,
+            interrupt,
+        )
+    }
+
+    fn with(bar: ProgressBar, style: &str, title: &str, interrupt: &Interrupt) -> Self {
+        // The templates are constants, so they parse always or never; a plain bar would do as well.
         let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = ProgressBar::new(prompts as u64).with_style(style).with_prefix(title);
+        let bar = bar.with_style(style).with_prefix(title.to_owned());
         bar.enable_steady_tick(Duration::from_millis(200));
-        Progress { bar, interrupt: interrupt.clone(), complete: 0 }
+        Progress { bar, interrupt: interrupt.clone() }
     }
 }
 
 impl Watch for Progress {
     fn grown(&mut self, _: usize, tree: &Tree) {
         if tree.live().next().is_none() {
-            self.complete += 1;
             self.bar.inc(1);
         }
     }

@@ -33,15 +33,10 @@ impl Session {
             Some(path) => Checkpoint::open(path)?,
             None => Checkpoint::from_gguf_bytes(eager_acorn::GGUF)?,
         };
-        let weights = Arc::new(Model::load(&checkpoint)?);
+        let weights = Arc::new(Model::load(&checkpoint, isa)?);
         let kv_bytes = args.kv_memory.saturating_mul(1 << 20);
-        let options = Options {
-            threads: args.threads.unwrap_or(0),
-            kv_bytes,
-            isa,
-            rows: args.rows,
-            ..Options::default()
-        };
+        let options =
+            Options { threads: args.threads.unwrap_or(0), kv_bytes, rows: args.rows, ..Options::default() };
         let engine = NativeEngine::new(weights, options)?;
         let profile = Profile::of(&checkpoint.name);
         let reasoning_end = reasoning_end(&checkpoint, &profile)?;

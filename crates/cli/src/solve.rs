@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
 
     let begun = Instant::now();
     let prompts = [prompt];
-    let mut progress = Progress::new(args.method.to_string(), 1, &interrupt);
+    let mut progress = Progress::new(&args.method.to_string(), 1, &interrupt);
     let mut trees = plan.plant(&prompts);
     let mut grown = plan.first_pass(&mut session.engine, args.method, &prompts, &mut trees, &mut progress);
     if grown.is_ok() && !interrupt.asked() {

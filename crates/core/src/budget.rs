@@ -3,7 +3,7 @@
 /// `min(M * |D| - sequences, 2M)`: the sequences that may be added over all prompts.
 pub fn saved(cap: usize, sequences: &[usize]) -> usize {
     let used: usize = sequences.iter().sum();
-    (cap * sequences.len()).saturating_sub(used).min(2 * cap)
+    cap.saturating_mul(sequences.len()).saturating_sub(used).min(cap.saturating_mul(2))
 }
 
 /// Shares a budget evenly among `prompts`; what does not divide goes to the first ones.

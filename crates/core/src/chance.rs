@@ -40,11 +40,6 @@ impl Key {
         let bits = mix(self.0 ^ mix(!(position as u64)));
         (bits >> 11) as f64 / (1u64 << 53) as f64
     }
-
-    /// A seed for engines that draw their own numbers.
-    pub fn seed(self, position: usize) -> u64 {
-        mix(self.0.rotate_left(32) ^ mix(position as u64))
-    }
 }
 
 #[cfg(test)]

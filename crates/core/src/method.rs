@@ -104,7 +104,9 @@ pub struct Plan {
     pub seed: u64,
     /// `cap` is the paper's M.
     pub forking: Forking,
+    /// Which untaken tokens regrowing takes first.
     pub preference: Preference,
+    /// How many branches of a prompt it starts at a time.
     pub wave: usize,
 }
 
@@ -186,7 +188,7 @@ impl Plan {
                 if sequences < forking.cap {
                     forking.theta = forking.relaxed_theta();
                 }
-                forking.cap += extra;
+                forking.cap = forking.cap.saturating_add(extra);
                 Box::new(Init::new(forking))
             }
             Reallocation::Regrow => Box::new(Regrow::new(forking, self.preference, extra, self.wave)),

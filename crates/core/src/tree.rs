@@ -81,6 +81,7 @@ pub struct Spot {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tree {
     key: Key,
+    roots: usize,
     sequences: Vec<Sequence>,
     /// Ordered by place, not by time: the order must not depend on which sequence an engine happened to run first.
     spots: BTreeMap<(SeqId, usize), Spot>,
@@ -88,7 +89,7 @@ pub struct Tree {
 
 impl Tree {
     pub fn new(key: Key) -> Self {
-        Tree { key, sequences: Vec::new(), spots: BTreeMap::new() }
+        Tree { key, roots: 0, sequences: Vec::new(), spots: BTreeMap::new() }
     }
 
     pub fn sequences(&self) -> &[Sequence] {
@@ -184,8 +185,9 @@ impl Tree {
     }
 
     pub(crate) fn plant(&mut self) -> SeqId {
-        let roots = self.sequences.iter().filter(|s| s.parent.is_none()).count();
-        self.add(None, 0, self.key.root(roots), true)
+        let id = self.add(None, 0, self.key.root(self.roots), true);
+        self.roots += 1;
+        id
     }
 
     /// A new sequence that leaves `parent` at position `at` with `token`. Its first token is pushed by the caller.

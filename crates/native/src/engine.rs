@@ -9,7 +9,7 @@ use eager_core::{Decoded, Engine, Forest, Grove, Next, Pulse, Settings};
 use half::f16;
 use rayon::prelude::*;
 
-use crate::kernel::{Isa, PAGE};
+use crate::kernel::PAGE;
 use crate::model::{Batch, Forward, Model, Row, Scratch};
 use crate::pages::Pool;
 use crate::sampler::{Ask, Draw, draw};
@@ -26,12 +26,11 @@ pub struct Options {
     pub rows: usize,
     /// Most rows that one sequence's prompt takes in a step.
     pub chunk: usize,
-    pub isa: Isa,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { threads: 0, kv_bytes: 4 << 30, rows: 256, chunk: 64, isa: Isa::detect() }
+        Options { threads: 0, kv_bytes: 4 << 30, rows: 256, chunk: 64 }
     }
 }
 
@@ -149,7 +148,7 @@ impl Run<'_> {
     fn admit(&mut self, forest: &mut dyn Forest) -> Result<(), EngineError> {
         loop {
             let wanted: usize = self.plots.iter().map(Plot::wanted).sum();
-            let set_aside = self.plots.iter().any(|p| p.slots.iter().any(Slot::is_set_aside));
+            let set_aside = self.plots.iter().flat_map(|p| &p.slots).any(Slot::is_set_aside);
             let busy = !self.plots.is_empty();
             if busy && (set_aside || wanted >= self.engine.options.rows) {
                 return Ok(());
@@ -221,10 +220,10 @@ impl Run<'_> {
             Ask { top_k, sampling, uniform: sequence.key.uniform(sequence.len()) }
         };
         let asks: Vec<Ask> = picks.iter().filter(|p| p.completes).map(ask).collect();
-        let NativeEngine { model, options, threads, pool, scratch } = &mut *self.engine;
-        let (isa, vocab) = (options.isa, model.config.vocab);
+        let NativeEngine { model, threads, pool, scratch, .. } = &mut *self.engine;
+        let (isa, vocab) = (model.isa, model.config.vocab);
         let draws = threads.install(|| {
-            let mut pass = Forward { model, isa, pool, scratch };
+            let mut pass = Forward { model, pool, scratch };
             let logits = pass.run(&batch);
             logits
                 .par_chunks(vocab)

@@ -12,6 +12,7 @@ use crate::pages::{PageId, Pool};
 #[derive(Debug)]
 pub struct Model {
     pub(crate) config: Config,
+    pub(crate) isa: Isa,
     /// Also the output matrix where the file has no other.
     embedding: Packed,
     output: Option<Packed>,
@@ -51,12 +52,13 @@ pub(crate) struct Batch<'a> {
 }
 
 impl Model {
-    pub fn load(checkpoint: &Checkpoint) -> Result<Self, LoadError> {
+    /// Packs the weights for these instructions.
+    pub fn load(checkpoint: &Checkpoint, isa: Isa) -> Result<Self, LoadError> {
         let config = checkpoint.config.clone();
         let vector = |name: &str| Ok::<_, LoadError>(checkpoint.tensor(name)?.to_f32());
         let stack = |names: &[String]| {
             let parts = names.iter().map(|n| checkpoint.tensor(n)).collect::<Result<Vec<_>, _>>()?;
-            Ok::<_, LoadError>(Packed::stack(&parts))
+            Ok::<_, LoadError>(Packed::stack(isa, &parts))
         };
         let mut layers = Vec::with_capacity(config.layers);
         for layer in 0..config.layers {
@@ -80,6 +82,7 @@ impl Model {
             norm: vector("output_norm.weight")?,
             layers,
             config,
+            isa,
         })
     }
 
@@ -113,7 +116,6 @@ pub(crate) struct Scratch {
 /// One pass over a batch.
 pub(crate) struct Forward<'a> {
     pub model: &'a Model,
-    pub isa: Isa,
     pub pool: &'a mut Pool,
     pub scratch: &'a mut Scratch,
 }
@@ -162,7 +164,7 @@ impl Forward<'_> {
     }
 
     fn attend(&mut self, index: usize, layer: &Layer, batch: &Batch<'_>, order: &[View<'_>]) {
-        let (model, isa) = (self.model, self.isa);
+        let (model, isa) = (self.model, self.model.isa);
         let attention = model.attention();
         let config = &model.config;
         let (dim, half) = (config.head_dim, config.head_dim / 2);
@@ -203,7 +205,7 @@ impl Forward<'_> {
 
     fn feed_forward(&mut self, layer: &Layer) {
         use rayon::prelude::*;
-        let (isa, ffn) = (self.isa, self.model.config.ffn);
+        let (isa, ffn) = (self.model.isa, self.model.config.ffn);
         self.normalise(&layer.ffn_norm);
         matmul(isa, &layer.gate_up, &self.scratch.normed, &mut self.scratch.product);
         let Scratch { hidden, product, gated, .. } = &mut *self.scratch;
@@ -225,7 +227,7 @@ impl Forward<'_> {
         let Scratch { hidden, normed, .. } = &mut *self.scratch;
         normed.resize(hidden.len(), 0.0);
         for (x, out) in hidden.chunks(width).zip(normed.chunks_mut(width)) {
-            rms_norm(self.isa, x, weight, self.model.config.rms_eps, out);
+            rms_norm(self.model.isa, x, weight, self.model.config.rms_eps, out);
         }
     }
 
@@ -246,12 +248,12 @@ impl Forward<'_> {
         let Scratch { hidden, normed, product, logits, .. } = &mut *self.scratch;
         normed.resize(asked().count() * width, 0.0);
         for (at, out) in asked().zip(normed.chunks_mut(width)) {
-            rms_norm(self.isa, &hidden[at * width..][..width], &model.norm, model.config.rms_eps, out);
+            rms_norm(self.model.isa, &hidden[at * width..][..width], &model.norm, model.config.rms_eps, out);
         }
         let output = model.output.as_ref().unwrap_or(&model.embedding);
         logits.resize(asked().count() * output.outputs(), 0.0);
         if !logits.is_empty() {
-            matmul(self.isa, output, normed, product);
+            matmul(model.isa, output, normed, product);
             for (row, logits) in logits.chunks_mut(output.outputs()).enumerate() {
                 product.copy_row(row, logits);
             }

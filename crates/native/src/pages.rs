@@ -92,7 +92,12 @@ impl Pool {
         }
         if self.users.len() == self.slabs.len() * self.pages_per_slab {
             let pages = self.pages_per_slab.min(self.limit - self.users.len());
-            self.slabs.push(Slab::new(pages * self.size).ok_or(OutOfPages)?);
+            let Some(slab) = Slab::new(pages * self.size) else {
+                // The system has less than we were allowed: make do with what there is.
+                self.limit = self.users.len();
+                return Err(OutOfPages);
+            };
+            self.slabs.push(slab);
         }
         self.users.push(0);
         Ok((self.users.len() - 1) as PageId)
@@ -184,7 +189,7 @@ impl Table {
         partly && self.pages.last().is_some_and(|&id| pool.users[id as usize] > 1)
     }
 
-    /// Makes room for `tokens` more, which the caller then writes. Takes nothing when there are not enough pages.
+    /// Makes room for `tokens` more, which the caller then writes.
     pub fn grow(&mut self, pool: &mut Pool, tokens: usize) -> Result<(), OutOfPages> {
         if self.pages_to_grow(pool, tokens) > pool.available() {
             return Err(OutOfPages);
@@ -194,10 +199,10 @@ impl Table {
         {
             *last = pool.own(*last)?;
         }
-        self.len += tokens;
-        while self.pages.len() < self.len.div_ceil(PAGE) {
+        while self.pages.len() < (self.len + tokens).div_ceil(PAGE) {
             self.pages.push(pool.take()?);
         }
+        self.len += tokens;
         Ok(())
     }
 
@@ -306,11 +311,11 @@ mod tests {
     fn memory_follows_distinct_tokens() {
         let mut pool = Pool::new(1000, PAGE);
         let mut trunk = Table::default();
-        write(&mut pool, &mut trunk, &vec![1.0; 100 * PAGE]).unwrap();
+        write(&mut pool, &mut trunk, &[1.0; 100 * PAGE]).unwrap();
         let mut branches: Vec<Table> = (0..32).map(|_| trunk.share(&mut pool, 100 * PAGE)).collect();
         assert_eq!(pool.in_use(), 100);
         for branch in &mut branches {
-            write(&mut pool, branch, &vec![2.0; 2 * PAGE]).unwrap();
+            write(&mut pool, branch, &[2.0; 2 * PAGE]).unwrap();
         }
         assert_eq!(pool.in_use(), 100 + 32 * 2);
     }

@@ -32,7 +32,8 @@ pub(crate) fn draw(isa: Isa, logits: &[f32], ask: &Ask) -> Option<Draw> {
     let candidate =
         |&token: &Token| Candidate { token, logprob: (f64::from(logits[token as usize]) - log_total) as f32 };
     let best = best_tokens(logits, ask.top_k.max(1));
-    let greedy = ask.sampling.temperature <= 0.0;
+    // A temperature so low that its inverse overflows is as good as none.
+    let greedy = ask.sampling.temperature <= 0.0 || !(1.0 / ask.sampling.temperature).is_finite();
     let sampled = if greedy { best[0] } else { sample(isa, logits, top, ask, &best) };
     Some(Draw { top: best.iter().take(ask.top_k).map(candidate).collect(), sampled: candidate(&sampled) })
 }

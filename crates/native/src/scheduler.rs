@@ -33,6 +33,8 @@ pub(crate) struct Slot {
     pub computed: usize,
     /// A computed step that the strategy has not decided yet.
     pub held: Option<Draw>,
+    /// Its pages were taken, and it has not come back yet.
+    pub evicted: bool,
     /// It ended; its pages may still serve a branch that starts from it.
     pub finished: bool,
 }
@@ -65,15 +67,15 @@ impl Slot {
         !self.finished && self.held.is_none()
     }
 
+    /// Waits for memory after its pages were taken.
+    pub fn is_set_aside(&self) -> bool {
+        self.evicted && !self.finished
+    }
+
     /// Gives its pages back.
     pub fn clear(&mut self, pool: &mut Pool) {
         self.table.clear(pool);
         self.computed = 0;
-    }
-
-    /// Wants to run but has no memory.
-    pub fn is_set_aside(&self) -> bool {
-        !self.finished && self.table.len() == 0
     }
 }
 
@@ -97,6 +99,7 @@ impl Plot {
                 table: Table::default(),
                 computed: 0,
                 held: None,
+                evicted: false,
                 finished: false,
             });
         }
@@ -175,10 +178,17 @@ pub(crate) fn schedule(plots: &mut [Plot], pool: &mut Pool, limits: Limits) -> R
     }
     let going = step.picks.len();
     for &who in absent.iter().filter(|&&who| step.is_runnable(who)).collect::<Vec<_>>() {
+        if step.rows == 0 {
+            break;
+        }
         let forced = step.picks.is_empty();
-        let picked =
-            step.bring_in(who, going, forced) && step.pick(who, if forced { &resident } else { &[] });
-        if forced && !picked {
+        let came = step.bring_in(who, going, forced);
+        if came && step.pick(who, if forced { &resident } else { &[] }) {
+            continue;
+        }
+        // Nobody keeps pages without running: whoever runs would have to copy what it shares with them.
+        step.leave(who);
+        if forced {
             return Err(step.tokens(who));
         }
     }
@@ -207,6 +217,10 @@ impl Step<'_> {
         self.plots[plot].slots[slot].tokens.len()
     }
 
+    fn leave(&mut self, (plot, slot): (usize, usize)) {
+        self.plots[plot].slots[slot].clear(self.pool);
+    }
+
     /// Gives a sequence without pages what its relatives have in common with it, if it is worth running now.
     fn bring_in(&mut self, (plot, slot): (usize, usize), going: usize, forced: bool) -> bool {
         let Source { slot: source, shared, promised } = self.plots[plot].source(slot);
@@ -214,17 +228,14 @@ impl Step<'_> {
         if !forced && promised > shared {
             return false;
         }
-        let missing = self.plots[plot].slots[slot].tokens.len() - shared;
-        // It must leave the others room for a page each, or somebody would have to leave again soon.
-        let needed = missing.div_ceil(PAGE) + 1 + going;
-        if !forced && needed > self.pool.available() && !reclaim_finished(self.plots, self.pool, needed) {
-            return false;
-        }
+        // Shared first, so that reclaiming the relative's pages cannot take them away.
         let table = self.plots[plot].slots[source].table.share(self.pool, shared);
-        let slot = &mut self.plots[plot].slots[slot];
-        slot.computed = table.len();
-        slot.table = table;
-        true
+        let newcomer = &mut self.plots[plot].slots[slot];
+        newcomer.computed = table.len();
+        newcomer.table = table;
+        // It must leave the others room for a page each, or somebody would have to leave again soon.
+        let needed = newcomer.missing().div_ceil(PAGE) + 1 + going;
+        forced || needed <= self.pool.available() || reclaim_finished(self.plots, self.pool, needed)
     }
 
     /// Takes a sequence into the step, with pages from `victims` (the last first) where it must.
@@ -236,29 +247,40 @@ impl Step<'_> {
         let mut victims = victims.iter().rev();
         loop {
             let needed = self.plots[plot].slots[slot].table.pages_to_grow(self.pool, tokens);
-            if needed <= self.pool.available() || reclaim_finished(self.plots, self.pool, needed) {
+            if needed <= self.pool.available() {
                 break;
             }
-            let Some(&(p, s)) = victims.next() else { return false };
-            self.plots[p].slots[s].clear(self.pool);
+            // A relative that gives up its share may also spare this one a copy: count again.
+            if !reclaim_one(self.plots, self.pool) {
+                let Some(&(p, s)) = victims.next() else { return false };
+                self.plots[p].slots[s].clear(self.pool);
+                self.plots[p].slots[s].evicted = true;
+            }
         }
         let chosen = &mut self.plots[plot].slots[slot];
         if chosen.table.grow(self.pool, tokens).is_err() {
             return false;
         }
+        chosen.evicted = false;
         self.rows -= tokens;
         self.picks.push(Pick { plot, slot, tokens, completes: chosen.missing() == 0 });
         true
     }
 }
 
+/// Frees what one finished sequence still holds, if there is such a one.
+fn reclaim_one(plots: &mut [Plot], pool: &mut Pool) -> bool {
+    let mut slots = plots.iter_mut().flat_map(|p| &mut p.slots);
+    let found = slots.find(|s| s.finished && s.table.len() > 0);
+    found.map(|slot| slot.clear(pool)).is_some()
+}
+
 /// Frees what finished sequences still hold, until so many pages are available.
 fn reclaim_finished(plots: &mut [Plot], pool: &mut Pool, needed: usize) -> bool {
-    for slot in plots.iter_mut().flat_map(|p| &mut p.slots).filter(|s| s.finished) {
-        if pool.available() >= needed {
-            break;
+    while pool.available() < needed {
+        if !reclaim_one(plots, pool) {
+            return false;
         }
-        slot.clear(pool);
     }
-    pool.available() >= needed
+    true
 }

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use eager_native::load::{Checkpoint, LoadError};
 use gguf_writer::{ARRAY, STRING, Writer, tiny};
 use proptest::prelude::*;
+use serde_json::json;
 
 /// The system's allocator, with a count of what this thread holds and of the most it ever held.
 struct Counting;
@@ -244,6 +245,60 @@ fn damage_to_the_json_files_never_panics() {
             use_everything(&checkpoint);
         }
     });
+}
+
+/// Acorn with parts of its tokenizer replaced.
+fn open_with_tokenizer(parts: &[(&str, serde_json::Value)]) -> Result<Checkpoint, LoadError> {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["config.json", "tokenizer_config.json", "model.safetensors"] {
+        std::fs::copy(acorn().join(name), folder.path().join(name)).unwrap();
+    }
+    let json = std::fs::read(acorn().join("tokenizer.json")).unwrap();
+    let mut json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    for (part, instead) in parts {
+        json[*part] = instead.clone();
+    }
+    std::fs::write(folder.path().join("tokenizer.json"), json.to_string()).unwrap();
+    Checkpoint::open(folder.path())
+}
+
+/// Tokenizers that make the crate panic: when it is built, when it encodes, when it decodes.
+fn provoke() {
+    let empty_map = json!({"type": "Precompiled", "precompiled_charsmap": "AAAAAAAA"});
+    let token = json!({"id": 0, "content": "abc", "single_word": false, "lstrip": false, "rstrip": false,
+        "normalized": true, "special": false});
+    let built = open_with_tokenizer(&[("normalizer", empty_map), ("added_tokens", json!([token]))]);
+    let error = built.unwrap_err().to_string();
+    assert!(error.ends_with("it is damaged"), "{error}");
+
+    let encodes = open_with_tokenizer(&[("pre_tokenizer", json!({"type": "FixedLength", "length": 0}))]);
+    let error = encodes.unwrap().tokenizer.encode("abc").unwrap_err().to_string();
+    assert!(error.ends_with("it is damaged"), "{error}");
+
+    let strip = json!({"type": "Strip", "content": "1", "start": 0, "stop": 99});
+    let decodes = open_with_tokenizer(&[("decoder", strip)]).unwrap();
+    let one = decodes.tokenizer.token("1").unwrap();
+    assert_eq!(decodes.tokenizer.decode(&[one]), "1");
+}
+
+/// The user reads one sentence, not the crate's panic; a panic of the program's own is still told.
+#[test]
+fn a_damaged_tokenizer_panics_in_silence() {
+    const CHILD: &str = "EAGER_TEST_PANIC";
+    if std::env::var_os(CHILD).is_some() {
+        provoke();
+        assert!(std::thread::spawn(|| panic!("our own")).join().is_err());
+        return;
+    }
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_damaged_tokenizer_panics_in_silence", "--nocapture"])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success(), "{told}");
+    assert_eq!(told.matches("panicked").count(), 1, "{told}");
+    assert!(told.contains("our own"), "{told}");
 }
 
 /// A folder with acorn's settings and the given bytes for weights.

@@ -72,8 +72,8 @@ impl Forest for Prompts {
 fn check(checkpoint: &Checkpoint, isa: Isa, fixture: &str, tolerance: f32) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(fixture);
     let reference: Reference = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let model = Arc::new(Model::load(checkpoint).unwrap());
-    let mut engine = NativeEngine::new(model, Options { isa, ..Options::default() }).unwrap();
+    let model = Arc::new(Model::load(checkpoint, isa).unwrap());
+    let mut engine = NativeEngine::new(model, Options::default()).unwrap();
     let mut recorded = Vec::new();
     let mut forest = Prompts { waiting: Vec::new(), done: Vec::new() };
     for (id, row) in reference.rows.iter().enumerate() {

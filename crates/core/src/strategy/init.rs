@@ -62,7 +62,7 @@ impl Forking {
     pub(super) fn watches(&self, tree: &Tree, id: SeqId, at: usize) -> bool {
         let sequence = tree.get(id);
         let inside = self.everywhere || sequence.reasoning;
-        inside && (self.window == 0 || at < sequence.last_fork + self.window)
+        inside && (self.window == 0 || at < sequence.last_fork.saturating_add(self.window))
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! The first pass remembered every step where a fork was refused or came close, with the tokens that were not taken.
 //! Regrowing starts new branches right there, the most promising first, and never more than its budget. The branches do
-//! not fork by themselves; they remember in turn, and what is left of the budget when a wave has ended goes to the spots
-//! that the wave has found.
+//! not fork by themselves; they remember in turn. They start in waves, and a wave chooses among all that the waves before
+//! it have found. On acorn, small waves solve as much as one large wave and cost half the tokens: later branches start
+//! deeper in the tree.
 
 use super::{Forking, Start, Step, Strategy, Verdict};
 use crate::tree::{SeqId, Tree, Untaken};
@@ -11,7 +12,7 @@ use crate::tree::{SeqId, Tree, Untaken};
 /// Which untaken tokens come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Preference {
-    /// Those that the model found most likely.
+    /// Those that the model found most likely. On acorn this solves more than the others, or as much for fewer tokens.
     #[default]
     Likely,
     /// Those at the steps of highest entropy.
@@ -28,12 +29,13 @@ pub struct Regrow {
     forking: Forking,
     preference: Preference,
     budget: usize,
+    /// Branches started together, at least one.
     wave: usize,
 }
 
 impl Regrow {
     pub fn new(forking: Forking, preference: Preference, budget: usize, wave: usize) -> Self {
-        Regrow { forking, preference, budget, wave }
+        Regrow { forking, preference, budget, wave: wave.max(1) }
     }
 
     fn score(&self, at: usize, entropy: f32, untaken: &Untaken) -> f32 {

@@ -171,9 +171,11 @@ fn prefetch(numbers: &[f16]) {
     let _ = numbers;
 }
 
-/// Half precision holds what a model computes; a number beyond its range becomes the largest within it, which is finite.
+/// Half precision holds what a model computes. What it cannot hold becomes the largest number that it can, and what is no
+/// number becomes zero (the row's logits will tell): attention multiplies stale slots by zero and relies on finite ones.
 fn stored(value: f32) -> f16 {
-    f16::from_f32(value.clamp(-f16::MAX.to_f32_const(), f16::MAX.to_f32_const()))
+    let most = f16::MAX.to_f32_const();
+    if value.is_nan() { f16::ZERO } else { f16::from_f32(value.clamp(-most, most)) }
 }
 
 /// Which queries of [`Running`] meet a page, and how long their vectors are.
@@ -298,4 +300,146 @@ fn attend_block<const N: usize, const FMA: bool>(
         }
     }
     N
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::rows::tests::{near, numbers};
+    use crate::pages::{Pool, Table};
+    use proptest::prelude::*;
+
+    /// A sequence and what was stored for each of its tokens: keys and values of all heads.
+    #[derive(Debug, Default)]
+    struct Branch {
+        table: Table,
+        tokens: Vec<(Vec<f32>, Vec<f32>)>,
+    }
+
+    /// Branches that leave each other at any token, in pages that others used before.
+    fn branches(
+        shape: &Attention,
+        seed: u64,
+        plan: &[(prop::sample::Index, usize, usize)],
+    ) -> (Pool, Vec<Branch>) {
+        let mut pool = Pool::new(1000, shape.page_size());
+        let width = shape.kv_heads * shape.head_dim;
+        // What the system gives is zero; what a sequence leaves behind is anything that is finite.
+        let mut litter = Table::default();
+        litter.grow(&mut pool, 100 * PAGE).unwrap();
+        for &id in litter.pages() {
+            pool.data_mut(id).fill(f16::MAX);
+        }
+        litter.clear(&mut pool);
+        let mut branches: Vec<Branch> = Vec::new();
+        for (name, (parent, shared, more)) in (1..).zip(plan) {
+            let mut branch = Branch::default();
+            if let Some(parent) = (!branches.is_empty()).then(|| &branches[parent.index(branches.len())]) {
+                let shared = shared.min(&parent.tokens.len()).to_owned();
+                branch = Branch {
+                    table: parent.table.share(&mut pool, shared),
+                    tokens: parent.tokens[..shared].to_vec(),
+                };
+            }
+            let first = branch.table.len();
+            branch.table.grow(&mut pool, *more).unwrap();
+            let random = numbers(seed, name, more * 2 * width);
+            for (position, random) in (first..).zip(random.chunks(2 * width)) {
+                let (keys, values) = random.split_at(width);
+                let page = pool.data_mut(branch.table.pages()[position / PAGE]);
+                shape.store(page, position % PAGE, keys, values);
+                branch.tokens.push((keys.to_vec(), values.to_vec()));
+            }
+            branches.push(branch);
+        }
+        (pool, branches)
+    }
+
+    /// One head by the book: softmax over all tokens at once, in double precision, of what half precision keeps.
+    fn head(query: &[f32], past: &[(&[f32], &[f32])]) -> Vec<f64> {
+        let half = |x: f32| f16::from_f32(x).to_f64();
+        let score = |keys: &[f32]| {
+            query.iter().zip(keys).map(|(&q, &k)| f64::from(q) * half(k)).sum::<f64>()
+                / (query.len() as f64).sqrt()
+        };
+        let weights: Vec<f64> = past.iter().map(|(keys, _)| score(keys).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        let mut out = vec![0.0; query.len()];
+        for (weight, (_, values)) in weights.iter().zip(past) {
+            for (out, &value) in out.iter_mut().zip(*values) {
+                *out += weight / total * half(value);
+            }
+        }
+        out
+    }
+
+    fn attend(shape: &Attention, isa: Isa, pool: &Pool, views: &[View<'_>], queries: &[f32]) -> Vec<f32> {
+        let mut out = vec![f32::NAN; queries.len()];
+        shape.attend(isa, views, |id| pool.data(id), queries, &mut vec![f32::NAN; 7], &mut out);
+        out
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Against the book. Those who fuse agree to the last bit, and a row in company with the same row alone.
+        #[test]
+        fn rows_attend_to_their_own_past(
+            seed: u64,
+            group in 1usize..4,
+            kv_heads in 1usize..4,
+            head_dim in prop::sample::select(vec![2usize, 6, 16, 20, 32, 64]),
+            plan in prop::collection::vec((any::<prop::sample::Index>(), 0usize..70, 1usize..40), 1..8),
+            rows in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..40),
+            sorted: bool,
+        ) {
+            let shape = Attention { heads: group * kv_heads, kv_heads, head_dim };
+            let (pool, branches) = branches(&shape, seed, &plan);
+            let seen = |(branch, len): &(prop::sample::Index, prop::sample::Index)| {
+                let branch = &branches[branch.index(branches.len())];
+                (branch, 1 + len.index(branch.tokens.len()))
+            };
+            let seen: Vec<(&Branch, usize)> = rows.iter().map(seen).collect();
+            let views = seen.iter().enumerate();
+            let mut views: Vec<View<'_>> =
+                views.map(|(row, &(branch, len))| View { row, pages: branch.table.pages(), len }).collect();
+            if sorted {
+                views.sort_by_key(|v| (v.pages, v.len));
+            }
+            let width = shape.heads * head_dim;
+            let queries = numbers(seed, 0, rows.len() * width);
+            let mut fused: Option<Vec<f32>> = None;
+            for isa in Isa::available() {
+                let out = attend(&shape, isa, &pool, &views, &queries);
+                for view in &views {
+                    let (query, got) = (&queries[view.row * width..][..width], &out[view.row * width..][..width]);
+                    let alone = attend(&shape, isa, &pool, &[View { row: 0, ..*view }], query);
+                    let bits = |row: &[f32]| row.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                    prop_assert_eq!(bits(got), bits(&alone), "{} alone", isa);
+                    let (branch, len) = seen[view.row];
+                    for (h, (query, got)) in query.chunks(head_dim).zip(got.chunks(head_dim)).enumerate() {
+                        let part = h / group * head_dim..(h / group + 1) * head_dim;
+                        let past: Vec<(&[f32], &[f32])> =
+                            branch.tokens[..len].iter().map(|(k, v)| (&k[part.clone()], &v[part.clone()])).collect();
+                        for (got, want) in got.iter().zip(head(query, &past)) {
+                            prop_assert!(near(*got, want, 2.0, 5e-6), "{isa}: {got} for {want}");
+                        }
+                    }
+                }
+                if isa.to_string() != "portable" {
+                    prop_assert!(fused.get_or_insert(out.clone()) == &out, "{isa} differs from a wider unit");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_half_precision_cannot_hold_stays_finite() {
+        let most = f16::MAX;
+        for (value, want) in
+            [(1e9, most), (f32::NEG_INFINITY, -most), (f32::NAN, f16::ZERO), (0.5, f16::from_f32(0.5))]
+        {
+            assert_eq!(stored(value), want);
+        }
+    }
 }

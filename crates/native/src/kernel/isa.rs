@@ -16,6 +16,9 @@ pub(super) enum Level {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    /// AVX-512 with the dot product of bytes.
+    #[cfg(target_arch = "x86_64")]
+    Vnni,
 }
 
 impl Isa {
@@ -31,6 +34,9 @@ impl Isa {
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vl");
+            if fma && wide && is_x86_feature_detected!("avx512vnni") {
+                found.push(Isa(Level::Vnni));
+            }
             if fma && wide {
                 found.push(Isa(Level::Avx512));
             }
@@ -47,6 +53,14 @@ impl Isa {
         Self::available()[0]
     }
 
+    /// Are there fast dot products of bytes?
+    pub(super) fn has_byte_dot(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.0 == Level::Vnni;
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     /// The one with this name, if this machine can run it.
     pub fn named(name: &str) -> Option<Isa> {
         Self::available().into_iter().find(|isa| isa.to_string() == name)
@@ -61,6 +75,8 @@ impl fmt::Display for Isa {
             Level::Avx2 => "avx2",
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Level::Vnni => "vnni",
         })
     }
 }
@@ -96,7 +112,7 @@ macro_rules! multiversion {
                 $crate::kernel::isa::Level::Avx2 => unsafe { avx2($($arg),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
-                $crate::kernel::isa::Level::Avx512 => unsafe { avx512($($arg),*) },
+                $crate::kernel::isa::Level::Avx512 | $crate::kernel::isa::Level::Vnni => unsafe { avx512($($arg),*) },
             }
         }
     };

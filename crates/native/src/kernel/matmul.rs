@@ -1,48 +1,48 @@
 //! Matrix products: rows of activations against a weight matrix that was packed once.
 //!
-//! Weights lie in panels of 32 outputs: for each input, the 32 weights that it meets, side by side. A tile of up to six
-//! rows keeps its 6 x 32 results in registers while it walks the panel. Each result is one chain of multiply-adds over the
-//! inputs in order, whichever tile height it is computed in: a row's result does not depend on its neighbours.
+//! Weights lie in panels of 32 outputs. Two packings exist: floats for everything ([`floats`](super::floats)), and bytes
+//! for Q8_0 weights on machines with a dot product of bytes ([`bytes`](super::bytes)). In both, a result is one chain of
+//! operations over the inputs in order, whichever rows are computed beside it: a row's result does not depend on its
+//! neighbours.
 
 use rayon::prelude::*;
 
-use super::isa::{Isa, multiversion};
-use super::lanes::{LANES, Lanes};
-use crate::load::Tensor;
+use super::bytes::{BytePanels, ByteRows};
+use super::floats::FloatPanels;
+use super::isa::Isa;
+use super::lanes::LANES;
+use crate::load::{DType, Tensor};
 
 /// Outputs in a panel.
-pub(crate) const PANEL: usize = 2 * LANES;
-/// Rows in the tallest tile.
-const TILE: usize = 6;
-
-type PanelRow = [Lanes; 2];
+pub(super) const PANEL: usize = 2 * LANES;
+/// Rows in the tallest tile: their 6 x 32 results stay in registers while a panel is walked.
+pub(super) const TILE: usize = 6;
 
 /// A weight matrix, laid out for [`matmul`].
 #[derive(Debug)]
 pub(crate) struct Packed {
     inputs: usize,
     outputs: usize,
-    panels: Vec<PanelRow>,
+    panels: Layout,
+}
+
+#[derive(Debug)]
+enum Layout {
+    Floats(FloatPanels),
+    Bytes(BytePanels),
 }
 
 impl Packed {
     /// Packs matrices of the same width, one below the other, as a single one.
-    pub fn stack(parts: &[Tensor<'_>]) -> Self {
+    pub fn stack(isa: Isa, parts: &[Tensor<'_>]) -> Self {
         let inputs = parts[0].shape[1];
         let outputs = parts.iter().map(|t| t.shape[0]).sum();
-        let mut panels = vec![[Lanes::ZERO; 2]; inputs * usize::div_ceil(outputs, PANEL)];
-        let mut row = vec![0.0; inputs];
-        let mut output = 0;
-        for part in parts {
-            for i in 0..part.shape[0] {
-                part.rows_to_f32(i, 1, &mut row);
-                let (panel, lane) = (output / PANEL, output % PANEL);
-                for (input, &weight) in row.iter().enumerate() {
-                    panels[panel * inputs + input][lane / LANES].0[lane % LANES] = weight;
-                }
-                output += 1;
-            }
-        }
+        let bytes = isa.has_byte_dot() && parts.iter().all(|t| t.dtype == DType::Q8_0);
+        let panels = if bytes {
+            Layout::Bytes(BytePanels::pack(inputs, outputs, parts))
+        } else {
+            Layout::Floats(FloatPanels::pack(inputs, outputs, parts))
+        };
         Packed { inputs, outputs, panels }
     }
 
@@ -52,10 +52,9 @@ impl Packed {
 
     /// The weights of one output, as an embedding table wants them.
     pub fn output(&self, index: usize, into: &mut [f32]) {
-        let (panel, lane) = (index / PANEL, index % PANEL);
-        let rows = &self.panels[panel * self.inputs..][..self.inputs];
-        for (value, row) in into.iter_mut().zip(rows) {
-            *value = row[lane / LANES].0[lane % LANES];
+        match &self.panels {
+            Layout::Floats(panels) => panels.output(index, into),
+            Layout::Bytes(panels) => panels.output(index, into),
         }
     }
 }
@@ -85,51 +84,92 @@ impl Panels {
 
 /// `out[r] = W x[r]` for every row of `x`.
 pub(crate) fn matmul(isa: Isa, weights: &Packed, x: &[f32], out: &mut Panels) {
-    let (rows, inputs) = (x.len() / weights.inputs, weights.inputs);
-    out.rows = rows;
+    out.rows = x.len() / weights.inputs;
     out.outputs = weights.outputs;
-    out.data.resize(rows * PANEL * usize::div_ceil(weights.outputs, PANEL), 0.0);
-    let panels = weights.panels.par_chunks(inputs);
-    out.data
-        .par_chunks_mut(rows * PANEL)
-        .zip(panels)
-        .for_each(|(out, panel)| multiply_panel(isa, x, panel, out));
-}
-
-multiversion! {
-    /// All rows against one panel.
-    fn multiply_panel(x: &[f32], panel: &[PanelRow], out: &mut [f32]) = multiply_panel_lanes
-}
-
-#[inline(always)]
-fn multiply_panel_lanes<const FMA: bool>(x: &[f32], panel: &[PanelRow], out: &mut [f32]) {
-    let inputs = panel.len();
-    for (x, out) in x.chunks(TILE * inputs).zip(out.chunks_mut(TILE * PANEL)) {
-        match x.len() / inputs {
-            6 => tile::<6, FMA>(x, panel, out),
-            5 => tile::<5, FMA>(x, panel, out),
-            4 => tile::<4, FMA>(x, panel, out),
-            3 => tile::<3, FMA>(x, panel, out),
-            2 => tile::<2, FMA>(x, panel, out),
-            _ => tile::<1, FMA>(x, panel, out),
+    out.data.resize(out.rows * PANEL * weights.outputs.div_ceil(PANEL), 0.0);
+    let panels = out.data.par_chunks_mut(out.rows * PANEL).enumerate();
+    match &weights.panels {
+        Layout::Floats(weights) => panels.for_each(|(panel, out)| weights.multiply(isa, panel, x, out)),
+        Layout::Bytes(weights) => {
+            let x = ByteRows::quantise(isa, x, weights.inputs());
+            panels.for_each(|(panel, out)| weights.multiply(isa, panel, &x, out));
         }
     }
 }
 
-#[inline(always)]
-fn tile<const ROWS: usize, const FMA: bool>(x: &[f32], panel: &[PanelRow], out: &mut [f32]) {
-    let inputs = panel.len();
-    let rows: [&[f32]; ROWS] = std::array::from_fn(|r| &x[r * inputs..][..inputs]);
-    let mut sums = [[Lanes::ZERO; 2]; ROWS];
-    for (i, weights) in panel.iter().enumerate() {
-        for r in 0..ROWS {
-            let value = rows[r][i];
-            sums[r][0].add_product::<FMA>(value, &weights[0]);
-            sums[r][1].add_product::<FMA>(value, &weights[1]);
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::bytes::tests::{dot, q8_0};
+    use crate::kernel::rows::tests::{near, numbers};
+    use proptest::prelude::*;
+
+    fn multiply(isa: Isa, weights: &Packed, x: &[f32], panels: &mut Panels) -> Vec<Vec<f32>> {
+        matmul(isa, weights, x, panels);
+        let rows = x.len() / weights.inputs;
+        let copy = |row| {
+            let mut out = vec![f32::NAN; weights.outputs()];
+            panels.copy_row(row, &mut out);
+            out
+        };
+        (0..rows).map(copy).collect()
     }
-    for (sums, out) in sums.iter().zip(out.chunks_mut(PANEL)) {
-        out[..LANES].copy_from_slice(&sums[0].0);
-        out[LANES..].copy_from_slice(&sums[1].0);
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Some parts of floats, some of bytes, one below the other.
+        #[test]
+        fn stacked_matrices_multiply(
+            seed: u64,
+            rows in 1usize..20,
+            blocks in 1usize..4,
+            parts in prop::collection::vec((1usize..50, any::<bool>()), 1..4),
+            all_bytes: bool,
+        ) {
+            let inputs = 32 * blocks;
+            let data = |(name, &(outputs, bytes)): (u64, &(usize, bool))| match bytes || all_bytes {
+                true => (DType::Q8_0, outputs, q8_0(seed, name, outputs, inputs)),
+                false => {
+                    let floats = numbers(seed, name, outputs * inputs);
+                    (DType::F32, outputs, bytemuck::cast_slice(&floats).to_vec())
+                }
+            };
+            let data: Vec<(DType, usize, Vec<u8>)> = (1..).zip(&parts).map(data).collect();
+            let tensors: Vec<Tensor<'_>> = data.iter().map(|(d, o, data)| Tensor { dtype: *d, shape: vec![*o, inputs], data }).collect();
+            // Every output: its weights, and the bytes they come from.
+            let plain: Vec<Vec<f32>> =
+                tensors.iter().flat_map(|t| t.to_f32().chunks(inputs).map(<[f32]>::to_vec).collect::<Vec<_>>()).collect();
+            let stored: Vec<&[u8]> = tensors.iter().flat_map(|t| t.data.chunks(t.row_bytes())).collect();
+            let only_bytes = tensors.iter().all(|t| t.dtype == DType::Q8_0);
+
+            let x = numbers(seed, 0, rows * inputs);
+            // Used again and again, as in a run: what an earlier product left must not show.
+            let mut panels = Panels::default();
+            for isa in Isa::available() {
+                let weights = Packed::stack(isa, &tensors);
+                prop_assert_eq!(weights.outputs(), plain.len());
+                let mut output = vec![f32::NAN; inputs];
+                for (o, plain) in plain.iter().enumerate() {
+                    weights.output(o, &mut output);
+                    prop_assert_eq!(&output, plain, "{}", isa);
+                }
+                let together = multiply(isa, &weights, &x, &mut panels);
+                for (x, got) in x.chunks(inputs).zip(together) {
+                    for (o, &got) in got.iter().enumerate() {
+                        let (want, size) = if only_bytes && isa.has_byte_dot() {
+                            dot(x, stored[o])
+                        } else {
+                            let terms = || x.iter().zip(&plain[o]).map(|(&x, &w)| f64::from(x) * f64::from(w));
+                            (terms().sum(), terms().map(f64::abs).sum())
+                        };
+                        prop_assert!(near(got, want, size, 1e-5), "{isa}: {got} for {want}");
+                    }
+                    let alone = multiply(isa, &weights, x, &mut panels);
+                    let bits = |row: &[f32]| row.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                    prop_assert_eq!(bits(&got), bits(&alone[0]), "{} alone", isa);
+                }
+            }
+        }
     }
 }

@@ -1,10 +1,17 @@
 //! The arithmetic of a step, written once in fixed-width lanes and compiled for each vector unit.
 //!
-//! A kernel is an ordinary function over arrays of [`LANES`] floats. The [`multiversion!`] macro compiles it again with
-//! AVX2 and AVX-512 enabled, and picks one at run time. Every version does the same operations in the same order, lane by
-//! lane, so a result never depends on how many rows share a batch or on how work is split over threads.
+//! A kernel is an ordinary function over arrays of 16 floats. The `multiversion!` macro compiles it again with AVX2 and
+//! AVX-512 enabled, and picks one at run time. A version does the same operations in the same order, lane by lane, however
+//! many rows share a batch and however work is split over threads: that is what makes trees reproducible. AVX2 and AVX-512
+//! agree to the last bit; the portable version, which does not fuse multiplications with additions, differs there, and so
+//! do Q8_0 weights on machines with a dot product of bytes.
+
+// Lanes are indexed in step with each other: the form that compilers turn into vector instructions.
+#![allow(clippy::needless_range_loop)]
 
 mod attention;
+mod bytes;
+mod floats;
 mod isa;
 mod lanes;
 mod matmul;

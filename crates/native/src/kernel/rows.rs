@@ -89,3 +89,102 @@ pub(crate) fn rope(head: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle)
         head[b] = y * cos[i] + x * sin[i];
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::kernel::Isa;
+    use eager_core::Key;
+    use proptest::prelude::*;
+
+    /// Numbers between -2 and 2 that a seed and a name stand for.
+    pub fn numbers(seed: u64, name: u64, count: usize) -> Vec<f32> {
+        let key = Key::prompt(seed, name);
+        (0..count).map(|i| (key.uniform(i) * 4.0 - 2.0) as f32).collect()
+    }
+
+    /// Is `got` as near to `want` as `tolerance` allows for numbers of this size?
+    pub fn near(got: f32, want: f64, size: f64, tolerance: f64) -> bool {
+        (f64::from(got) - want).abs() <= tolerance * size
+    }
+
+    fn doubles(x: &[f32]) -> impl Iterator<Item = f64> + '_ {
+        x.iter().map(|&x| f64::from(x))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn rms_norm_is_what_it_says(seed: u64, len in 1usize..200, eps in 1e-6f32..1e-2) {
+            let (x, weight) = (numbers(seed, 0, len), numbers(seed, 1, len));
+            let square = doubles(&x).map(|x| x * x).sum::<f64>() / len as f64;
+            for isa in Isa::available() {
+                let mut out = vec![f32::NAN; len];
+                rms_norm(isa, &x, &weight, eps, &mut out);
+                for i in 0..len {
+                    let want = f64::from(x[i]) / (square + f64::from(eps)).sqrt() * f64::from(weight[i]);
+                    prop_assert!(near(out[i], want, want.abs(), 2e-6), "{isa}: {} for {want}", out[i]);
+                }
+            }
+        }
+
+        #[test]
+        fn swiglu_is_what_it_says(seed: u64, len in 1usize..100, size in 0.1f32..60.0) {
+            let gate: Vec<f32> = numbers(seed, 0, len).iter().map(|x| x * size).collect();
+            let up = numbers(seed, 1, len);
+            for isa in Isa::available() {
+                let mut out = vec![f32::NAN; len];
+                swiglu(isa, &gate, &up, &mut out);
+                for i in 0..len {
+                    let g = f64::from(gate[i]);
+                    let want = g / (1.0 + (-g).exp()) * f64::from(up[i]);
+                    // Far below zero the exponential is limited: what is left is nothing either way.
+                    let size = want.abs().max(1e-30);
+                    prop_assert!(near(out[i], want, size, 2e-6), "{isa}: {} for {want}", out[i]);
+                }
+            }
+        }
+
+        #[test]
+        fn exp_sum_is_what_it_says(seed: u64, len in 1usize..400, scale in 0.1f32..30.0) {
+            let x = numbers(seed, 0, len);
+            for isa in Isa::available() {
+                let top = max(isa, &x);
+                let want: f64 = doubles(&x).map(|x| ((x - f64::from(top)) * f64::from(scale)).exp()).sum();
+                let got = exp_sum(isa, &x, top, scale);
+                prop_assert!((got - want).abs() <= 2e-6 * want, "{isa}: {got} for {want}");
+            }
+        }
+
+        #[test]
+        fn max_is_the_largest_that_is_a_number(seed: u64, len in 1usize..100, hole in any::<prop::sample::Index>()) {
+            let mut x = numbers(seed, 0, len);
+            x[hole.index(len)] = f32::NAN;
+            let want = x.iter().copied().filter(|x| !x.is_nan()).fold(f32::NEG_INFINITY, f32::max);
+            for isa in Isa::available() {
+                prop_assert_eq!(max(isa, &x), want, "{}", isa);
+            }
+        }
+
+        #[test]
+        fn rope_rotates_pairs(seed: u64, half in 1usize..40, angle in -50f64..50.0) {
+            let head = numbers(seed, 0, 2 * half);
+            let angles: Vec<f64> = (0..half).map(|i| angle / (i + 1) as f64).collect();
+            let cos: Vec<f32> = angles.iter().map(|a| a.cos() as f32).collect();
+            let sin: Vec<f32> = angles.iter().map(|a| a.sin() as f32).collect();
+            for style in [RopeStyle::Interleaved, RopeStyle::Halves] {
+                let mut got = head.clone();
+                rope(&mut got, &cos, &sin, style);
+                for (i, angle) in angles.iter().enumerate() {
+                    let (a, b) = if style == RopeStyle::Interleaved { (2 * i, 2 * i + 1) } else { (i, half + i) };
+                    let (x, y) = (f64::from(head[a]), f64::from(head[b]));
+                    // The same turn, seen as a length and a direction.
+                    let (length, turned) = (x.hypot(y), y.atan2(x) + angle);
+                    prop_assert!(near(got[a], length * turned.cos(), length, 1e-6));
+                    prop_assert!(near(got[b], length * turned.sin(), length, 1e-6));
+                }
+            }
+        }
+    }
+}

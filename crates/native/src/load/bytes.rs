@@ -21,9 +21,11 @@ impl Bytes {
         if file.metadata().map_err(io)?.len() == 0 {
             return Ok(Self::Static(&[])); // an empty file cannot be mapped
         }
-        // SAFETY: the mapping is private and read-only, and we only ever read plain bytes from it, of which
-        // every value is valid. What remains is another process shrinking or rewriting the file while it is
-        // open; as for every program that maps its weights, that is the user's to avoid.
+        // SAFETY: we only read, and only plain bytes, of which every value is valid; every length was checked
+        // against the length of the mapping, which does not change. But the mapping shares its pages with the
+        // file: if another process rewrites the file, we read the new bytes, and if it shortens the file, reading
+        // behind the new end kills this process (SIGBUS). A private mapping would promise no better. As for
+        // every program that maps its weights, leaving the file alone while it is open is the user's part.
         let map = unsafe { Mmap::map(&file) }.map_err(io)?;
         Ok(Self::Mapped(map))
     }

@@ -2,17 +2,24 @@
 //!
 //! Templates are written for Python's Jinja as `transformers` configures it, so that is what we imitate: block
 //! trimming, the methods of Python's strings and dictionaries, `raise_exception`, `strftime_now`, and a
-//! `tojson` that formats like Python's. Templates come from strangers, too: rendering has a bound on its steps.
-//! It has none on memory, which no Jinja engine offers: a template that doubles a string forty times asks for it all.
+//! `tojson` that formats like Python's.
+//!
+//! Templates come from strangers, too. Rendering has a bound on its steps, on the length of its text and of each
+//! repetition (`'x' * n`), and on the depth of what `{{ }}` and `tojson` print. That is not all one could wish for,
+//! and the engine has no place for the rest: a template that sets out to can still end the process, by doubling a
+//! string with `~` until the memory is gone, or by overflowing the stack where no printing is involved, with a
+//! namespace that contains itself (compared, or made a string by `~` or a filter) or lists nested a million deep.
+//! So the template of a model that one does not trust with the process belongs in a process of its own.
 
 use std::io;
 
 use minijinja::value::{Kwargs, Serde, Value};
-use minijinja::{Environment, Error, ErrorKind, syntax::SyntaxConfig};
+use minijinja::{Environment, Error, ErrorKind, escape_formatter, syntax::SyntaxConfig};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
 use super::LoadError;
+use super::bounded::{self, Nested, Text};
 
 /// Steps of the template engine; a long conversation takes some hundred thousands.
 const FUEL: u64 = 20_000_000;
@@ -74,7 +81,9 @@ impl ChatTemplate {
         context.insert("documents".into(), serde_json::Value::Null);
         context.extend(options.variables.clone());
         let template = environment.get_template(NAME).map_err(|e| failed(&e))?;
-        template.render(Value::from(Serde(context))).map_err(|e| failed(&e))
+        let mut text = Text::default();
+        let rendered = template.render_captured_to(Value::from(Serde(context)), &mut text).map(drop);
+        text.finish(rendered).map_err(|e| failed(&e))
     }
 }
 
@@ -85,6 +94,10 @@ fn compile(source: &str) -> Result<Environment<'static>, Error> {
     let mut environment = Environment::new();
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
     environment.set_fuel(Some(FUEL));
+    environment.set_formatter(|out, state, value| {
+        bounded::check(value)?;
+        escape_formatter(out, state, value)
+    });
     environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
     environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
         Err(Error::new(ErrorKind::InvalidOperation, message))
@@ -116,21 +129,18 @@ fn strftime_now(format: String) -> Result<String, Error> {
 /// Python's `json.dumps(value, ensure_ascii=False)`.
 fn tojson(value: &Value, options: Kwargs) -> Result<String, Error> {
     let indent: Option<usize> = options.get("indent")?;
-    let mut out = Vec::new();
+    let mut text = Text::default();
+    let value = Nested::new(value);
     let written = match indent {
         Some(width) if width <= 16 => {
             let indent = " ".repeat(width);
-            value.serialize(&mut Serializer::with_formatter(
-                &mut out,
-                PrettyFormatter::with_indent(indent.as_bytes()),
-            ))
+            let pretty = PrettyFormatter::with_indent(indent.as_bytes());
+            value.serialize(&mut Serializer::with_formatter(&mut text, pretty))
         }
         Some(_) => return Err(Error::new(ErrorKind::InvalidOperation, "tojson: indent above 16")),
-        None => value.serialize(&mut Serializer::with_formatter(&mut out, PythonSpacing)),
+        None => value.serialize(&mut Serializer::with_formatter(&mut text, PythonSpacing)),
     };
-    let text =
-        written.map_err(|e| e.to_string()).and_then(|()| String::from_utf8(out).map_err(|e| e.to_string()));
-    text.map_err(|e| Error::new(ErrorKind::BadSerialization, e))
+    text.finish(written.map_err(|e| Error::new(ErrorKind::BadSerialization, e.to_string())))
 }
 
 /// `[1, 2]` and `{"a": 1}`, with a space after the comma and the colon.

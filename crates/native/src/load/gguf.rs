@@ -91,11 +91,12 @@ impl<'a> Gguf<'a> {
         Ok(())
     }
 
-    /// A tensor that is metadata in spirit, such as the rope factors.
-    pub fn tensor(&self, name: &str) -> Option<Tensor<'a>> {
-        let entry = self.tensors.get(name)?;
-        let dtype = *entry.dtype.as_ref().ok()?;
-        Some(Tensor { dtype, shape: entry.shape.clone(), data: &self.bytes[entry.start..entry.end] })
+    /// A tensor that is metadata in spirit, such as the rope factors; `None` if there is none.
+    pub fn tensor(&self, name: &str) -> Result<Option<Tensor<'a>>, LoadError> {
+        let Some(entry) = self.tensors.get(name) else { return Ok(None) };
+        let dtype = entry.readable(self.file, name)?;
+        let data = &self.bytes[entry.start..entry.end];
+        Ok(Some(Tensor { dtype, shape: entry.shape.clone(), data }))
     }
 
     fn wrong(&self, key: &str, expected: &str) -> LoadError {

@@ -127,7 +127,7 @@ fn rope_factors(keys: &Keys<'_, '_>, head_dim: usize) -> Result<Option<Vec<f32>>
     };
     // Sizes are checked later, with everything else; until then a wild one must not be allocated.
     let frequencies = (head_dim / 2).min(1 << 12);
-    let factors = match keys.gguf.tensor("rope_freqs.weight") {
+    let factors = match keys.gguf.tensor("rope_freqs.weight")? {
         Some(tensor) if tensor.shape == [frequencies] => tensor.to_f32(),
         Some(_) => return Err(LoadError::malformed(file, "its rope factors are not one per frequency")),
         None if linear == 1.0 => return Ok(None),

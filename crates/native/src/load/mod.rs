@@ -9,6 +9,7 @@
 //! before anything is allocated, and every tensor the engine will ask for is known to exist, with the right
 //! shape and a known type, before [`Checkpoint::open`] returns.
 
+mod bounded;
 mod bytes;
 mod chat;
 mod config;
@@ -20,6 +21,7 @@ mod gguf_vocab;
 mod hf;
 mod hf_config;
 mod pretokenize;
+mod quiet;
 mod tensor;
 mod tokenizer;
 
@@ -58,6 +60,15 @@ struct Entry {
     part: usize,
     start: usize,
     end: usize,
+}
+
+impl Entry {
+    /// The type, if it is one that we can read.
+    fn readable(&self, file: &str, name: &str) -> Result<DType, LoadError> {
+        self.dtype
+            .clone()
+            .map_err(|found| LoadError::unsupported(file, format!("the type {found} (tensor \"{name}\")")))
+    }
 }
 
 impl Checkpoint {
@@ -107,9 +118,7 @@ impl Checkpoint {
             .tensors
             .get(name)
             .ok_or_else(|| LoadError::MissingTensor { file: self.file.clone(), name: name.to_owned() })?;
-        let dtype = entry.dtype.clone().map_err(|found| {
-            LoadError::unsupported(&self.file, format!("the type {found} (tensor \"{name}\")"))
-        })?;
+        let dtype = entry.readable(&self.file, name)?;
         let data = &self.bytes[entry.part][entry.start..entry.end];
         Ok(Tensor { dtype, shape: entry.shape.clone(), data })
     }

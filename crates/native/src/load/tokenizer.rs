@@ -2,6 +2,10 @@
 //! or out of a GGUF.
 
 use super::LoadError;
+use super::quiet::quietly;
+
+/// What we say when the crate panics: only a tokenizer that contradicts itself can make it.
+const DAMAGED: &str = "it is damaged";
 
 /// Texts of tokens that end a turn or a document. Files name one end token and mean several: a chat model
 /// stops at the end of its turn, but also where a document would have ended in its pre-training.
@@ -50,7 +54,9 @@ impl Tokenizer {
     /// are added.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, LoadError> {
         let bad = |why: String| LoadError::Tokenizer { file: self.file.clone(), why };
-        let encoding = self.inner.encode_fast(text, false).map_err(|e| bad(e.to_string()))?;
+        let encoding = quietly(|| self.inner.encode_fast(text, false))
+            .ok_or_else(|| bad(DAMAGED.to_owned()))?
+            .map_err(|e| bad(e.to_string()))?;
         let ids = encoding.get_ids();
         match ids.iter().find(|&&id| id as usize >= self.limit) {
             Some(id) => {
@@ -63,20 +69,16 @@ impl Tokenizer {
     /// The text of tokens, special ones written out. Unknown ids are left out; bytes that are not yet, or never
     /// will be, UTF-8 come as U+FFFD, so decode a growing sequence from its start.
     pub fn decode(&self, ids: &[u32]) -> String {
-        self.inner.decode(ids, false).unwrap_or_else(|_| {
-            // No decoder that we load can fail; should one, the raw tokens still tell what was said.
-            ids.iter().filter_map(|&id| self.inner.id_to_token(id)).collect()
-        })
+        match quietly(|| self.inner.decode(ids, false)) {
+            Some(Ok(text)) => text,
+            // Only the decoder of a damaged file fails; the raw tokens still tell what was said.
+            _ => ids.iter().filter_map(|&id| self.inner.id_to_token(id)).collect(),
+        }
     }
 
     /// The token that is written exactly like this in the vocabulary.
     pub fn token(&self, text: &str) -> Option<u32> {
         self.inner.token_to_id(text)
-    }
-
-    /// The vocabulary's own spelling of a token.
-    pub fn spelling(&self, id: u32) -> Option<String> {
-        self.inner.id_to_token(id)
     }
 
     /// One more than the highest token.
@@ -91,7 +93,7 @@ impl Tokenizer {
 
     /// The token that the tokenizer itself puts before a text, if it does.
     pub(super) fn first_of_all(&self) -> Option<u32> {
-        self.inner.encode_fast("", true).ok()?.get_ids().first().copied()
+        quietly(|| self.inner.encode_fast("", true))?.ok()?.get_ids().first().copied()
     }
 }
 
@@ -99,10 +101,7 @@ impl Tokenizer {
 /// all of them are not JSON at all, which is cheap to see beforehand; the rest are caught.
 fn parse(json: &[u8]) -> Result<tokenizers::Tokenizer, String> {
     serde_json::from_slice::<serde::de::IgnoredAny>(json).map_err(|e| format!("it is not JSON: {e}"))?;
-    match std::panic::catch_unwind(|| tokenizers::Tokenizer::from_bytes(json)) {
-        Ok(built) => built.map_err(|e| e.to_string()),
-        Err(_) => Err("it is damaged".to_owned()),
-    }
+    quietly(|| tokenizers::Tokenizer::from_bytes(json)).ok_or(DAMAGED)?.map_err(|e| e.to_string())
 }
 
 /// The tokens named as ends by a model's files, and those that are ends by their text; each once, all in range.

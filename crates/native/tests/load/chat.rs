@@ -144,3 +144,50 @@ fn a_template_that_fails_says_why() {
     assert!(render("{{ [1]|tojson(indent=99999999999999) }}").is_err());
     assert!(render("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}").is_err());
 }
+
+#[test]
+fn what_contains_itself_is_not_printed() {
+    let own = "{% set ns = namespace() %}{% set ns.a = [{'b': ns}] %}";
+    for print in ["{{ ns }}", "{{ ns.a }}", "{{ ns|tojson }}", "{{ ns|tojson(indent=1) }}", "{{ [ns]|list }}"]
+    {
+        let error = render(&format!("{own}{print}")).unwrap_err();
+        assert!(error.contains("contains itself"), "{print}: {error}");
+    }
+    let nest = |depth: usize, print: &str| {
+        let grow = "{% set ns.a = [ns.a] %}".repeat(depth);
+        render(&format!("{{% set ns = namespace(a=1) %}}{grow}{print}"))
+    };
+    for print in ["{{ ns.a }}", "{{ ns.a|tojson }}"] {
+        assert_eq!(nest(100, print).unwrap(), format!("{}1{}", "[".repeat(100), "]".repeat(100)));
+        assert!(nest(1000, print).unwrap_err().contains("too deeply"));
+    }
+}
+
+#[test]
+fn what_is_too_long_is_not_printed() {
+    assert!(render("{{ 'x' * 10**14 }}").unwrap_err().contains("too large"));
+    assert_eq!(render("{{ 'x' * 10**7 }}").unwrap().len(), 10_000_000);
+    let doubled = "{% set ns = namespace(a=1) %}".to_owned() + &"{% set ns.a = [ns.a, ns.a] %}".repeat(60);
+    for long in [
+        "{{ 'x' * 10**8 }}",
+        "{% for i in range(9999) %}{{ 'x' * 10**4 }}{% endfor %}",
+        "{{ ('x' * 10**8)|tojson }}",
+        &format!("{doubled}{{{{ ns.a }}}}"),
+        &format!("{doubled}{{{{ ns.a|tojson }}}}"),
+    ] {
+        let error = render(long).unwrap_err();
+        assert!(error.contains("more than 16 MiB"), "{error}");
+    }
+}
+
+#[test]
+fn lazy_lists_print_and_serialise() {
+    let upper = "messages|map(attribute='content')|map('upper')";
+    assert_eq!(render(&format!("{{{{ {upper}|tojson }}}}")).unwrap(), r#"["HI"]"#);
+    assert_eq!(render(&format!("{{{{ {upper}|list|tojson }}}}")).unwrap(), r#"["HI"]"#);
+    assert_eq!(
+        render("{{ range(3) }} {{ messages|reverse|tojson }}").unwrap(),
+        "[0, 1, 2] [{\"content\": \"hi\", \"role\": \"user\"}]"
+    );
+    assert_eq!(render("{{ {1: 2, 'a': none}|tojson }}").unwrap(), r#"{"1": 2, "a": null}"#);
+}

@@ -114,6 +114,9 @@ fn rope_scaling_is_applied_or_refused() {
     assert!(!open(&listed).has("rope_freqs.weight"));
     refused(&tiny("llama").tensor("rope_freqs.weight", &[2]), &["rope factors"]);
     refused(&tiny("llama").tensor("rope_freqs.weight", &[1]), &["rope factors"]); // it is zero
+    let unreadable =
+        tiny("llama").tensor("rope_freqs.weight", &[1]).change("rope_freqs.weight", |t| t.kind = 28);
+    refused(&unreadable, &["F64", "rope_freqs.weight"]);
 }
 
 #[test]

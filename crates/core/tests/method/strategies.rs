@@ -1,14 +1,12 @@
 //! What the interface of strategies promises beyond what the methods here make use of: a strategy to come may branch
 //! from any position of any sequence, and may give a sequence up.
 
-mod scripted;
-
 use std::sync::Arc;
 
+use crate::scripted::{Case, Schedule, ScriptedEngine, cases, hash, root_of, schedules};
 use eager_core::strategy::{Start, Step, Verdict};
 use eager_core::{Candidate, Engine, Finish, Forest, Grove, Key, SeqId, Strategy, Tree};
 use proptest::prelude::*;
-use scripted::{Case, Schedule, ScriptedEngine, cases, hash, root_of, schedules};
 
 /// Forks, remembers and halts as a hash of the place says; when all has ended, it branches from the place that another
 /// hash says, a few times over.
@@ -78,7 +76,7 @@ fn grow(case: &Case, schedule: Schedule) -> Tree {
 }
 
 proptest! {
-    #![proptest_config(scripted::often())]
+    #![proptest_config(crate::scripted::often())]
 
     #[test]
     fn a_branch_belongs_to_whoever_decoded_the_position(case in cases(1), schedule in schedules()) {

@@ -1,17 +1,14 @@
 //! Regrowing has no counterpart in the paper, so it is held to what it promises: new branches only where the first pass
 //! was unsure, with tokens that nobody took, never more than the budget, and nothing decoded twice.
 
-mod reference;
-mod scripted;
-
 use std::collections::HashSet;
 
+use crate::reference::{self, Chosen};
+use crate::scripted::{Case, Draws, Schedule, cases, root_of, schedules};
 use eager_core::{Method, Reallocation, SeqId, Token, Tree};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use reference::Chosen;
-use scripted::{Case, Draws, Schedule, cases, root_of, schedules};
 
 const WAYS: [(Method, Chosen); 2] = [
     (Method::EagerAdapt(Reallocation::Regrow), Chosen::Saturated),
@@ -92,7 +89,7 @@ fn assert_regrown(case: &Case, prompt: usize, first: &Tree, second: &Tree, share
 }
 
 proptest! {
-    #![proptest_config(scripted::often())]
+    #![proptest_config(crate::scripted::often())]
 
     #[test]
     fn regrowing_keeps_its_promises(

@@ -1,15 +1,12 @@
 //! The real strategies against a transcription of the paper: the same sequences, in the same order, to the token.
 
-mod reference;
-mod scripted;
-
 use std::collections::HashSet;
 
+use crate::reference::{self, Chosen, Generated};
+use crate::scripted::{Case, Schedule, cases, root_of, schedules};
 use eager_core::strategy::CapRule;
 use eager_core::{Method, Reallocation, Token, Tree};
 use proptest::prelude::*;
-use reference::{Chosen, Generated};
-use scripted::{Case, Schedule, cases, root_of, schedules};
 
 /// Every sequence of the tree is the reference's, and so is every remembered step.
 fn assert_same(case: &Case, tree: &Tree, expected: &Generated) {
@@ -95,7 +92,7 @@ fn assert_rerun(case: &Case, method: Method, chosen: Chosen, schedule: Schedule)
 }
 
 proptest! {
-    #![proptest_config(scripted::often())]
+    #![proptest_config(crate::scripted::often())]
 
     #[test]
     fn eager_init_is_algorithm_1(case in cases(1)) {

@@ -3,9 +3,6 @@
 //!
 //! Where the paper leaves a choice, the settled one is taken, each at a line that says so.
 
-// Every test binary includes this module and uses its own part of it.
-#![allow(dead_code)]
-
 use eager_core::strategy::CapRule;
 use eager_core::{Candidate, Forking, Settings, Token};
 

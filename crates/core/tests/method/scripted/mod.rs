@@ -4,9 +4,6 @@
 //! Nothing here knows the method. A strategy that agrees with the paper on every script and every schedule agrees
 //! because of what it does, not because of who ran it.
 
-// Every test binary includes this module and uses its own part of it.
-#![allow(dead_code, unused_imports)]
-
 mod case;
 mod engine;
 mod model;

@@ -1,15 +1,13 @@
 //! The tree must not depend on the order in which an engine decodes, and what an engine has when it is stopped must be
 //! a beginning of what it would have had.
 
-mod scripted;
-
 use std::ops::ControlFlow;
 
+use crate::scripted::{Case, Draws, Order, Schedule, ScriptedEngine, cases, schedules};
 use eager_core::{Method, Pulse, Reallocation, Sequence, Tree, Watch};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use scripted::{Case, Draws, Order, Schedule, ScriptedEngine, cases, schedules};
 
 fn methods() -> impl Strategy<Value = Method> {
     proptest::sample::select(Method::ALL.to_vec())
@@ -86,7 +84,7 @@ fn assert_all_back(back: &[(usize, Tree)], trees: &[Tree], before: &[Tree]) {
 }
 
 proptest! {
-    #![proptest_config(scripted::often())]
+    #![proptest_config(crate::scripted::often())]
 
     #[test]
     fn every_schedule_grows_the_same_trees(

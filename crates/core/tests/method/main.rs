@@ -1,0 +1,9 @@
+//! The method against the paper: strategies over scripted models, compared with a literal transcription of the paper's
+//! algorithms, under engines that keep step and engines that do not.
+
+mod paper;
+mod reference;
+mod regrow;
+mod schedules;
+mod scripted;
+mod strategies;

@@ -1,0 +1,152 @@
+//! Memory and batches may be as small as they like, down to what one sequence needs: the trees stay the same.
+//!
+//! In a debug build this also exercises the assertions of the pages: nobody writes into a page that others read.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use eager_core::strategy::Preference;
+use eager_core::{Forking, Method, Plan, Prompt, Reallocation, Settings, Tree};
+use eager_native::load::Checkpoint;
+use eager_native::{EngineError, Isa, Model, NativeEngine, Options};
+use proptest::prelude::*;
+
+const PROBLEMS: [&str; 3] = [
+    "Using each of 5, 8, 30, 43, 28 exactly once, make 68.",
+    "What is 8507 * 1275 + 656?",
+    "Using each of 13, 22, 10 exactly once, make 66.",
+];
+const METHODS: [Method; 4] = [
+    Method::EagerInit,
+    Method::Eager(Reallocation::Regrow),
+    Method::FullParallel,
+    Method::Eager(Reallocation::Rerun),
+];
+/// Tokens in a page.
+const PAGE: usize = 16;
+const MOST_PAGES: usize = 30;
+
+struct Acorn {
+    checkpoint: Checkpoint,
+    model: Arc<Model>,
+}
+
+impl Acorn {
+    fn open() -> Self {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/acorn/weights/acorn-q8_0.gguf");
+        let checkpoint = Checkpoint::open(&path).unwrap();
+        let model = Arc::new(Model::load(&checkpoint, Isa::detect()).unwrap());
+        Acorn { checkpoint, model }
+    }
+
+    fn prompts(&self, max_tokens: usize) -> Vec<Prompt> {
+        let settings = Arc::new(Settings {
+            max_tokens,
+            stop: self.checkpoint.config.stop_tokens.clone(),
+            reasoning_end: self.checkpoint.tokenizer.token("</think>").into_iter().collect(),
+            ..Settings::default()
+        });
+        let prompt = |(key, problem): (u64, &&str)| {
+            let text = format!("<|im_start|>user\n{problem}<|im_end|>\n<|im_start|>assistant\n");
+            let tokens = self.checkpoint.encode_prompt(&text).unwrap().into();
+            Prompt { tokens, settings: settings.clone(), key }
+        };
+        (0..).zip(&PROBLEMS).map(prompt).collect()
+    }
+
+    fn engine(&self, options: Options) -> NativeEngine {
+        NativeEngine::new(self.model.clone(), options).unwrap()
+    }
+}
+
+/// Both passes; no prompt counts as solved, so that every tree is regrown or rerun.
+fn grow(
+    engine: &mut NativeEngine,
+    plan: &Plan,
+    method: Method,
+    prompts: &[Prompt],
+) -> Result<Vec<Tree>, EngineError> {
+    let mut trees = plan.plant(prompts);
+    plan.first_pass(engine, method, prompts, &mut trees, &mut ())?;
+    plan.second_pass(engine, method, prompts, &mut trees, |_, _| false, &mut ())?;
+    Ok(trees)
+}
+
+/// Pages of the longest sequence: its prompt and its path but for the last token, which nobody continues.
+fn pages_of_the_longest(prompts: &[Prompt], trees: &[Tree]) -> usize {
+    let longest = |tree: &Tree| tree.sequences().iter().map(|s| s.len()).max().unwrap_or(0);
+    let stored = prompts.iter().zip(trees).map(|(prompt, tree)| prompt.tokens.len() + longest(tree) - 1);
+    stored.max().unwrap_or(0).div_ceil(PAGE)
+}
+
+#[derive(Debug, Clone)]
+struct Case {
+    method: Method,
+    plan: Plan,
+    max_tokens: usize,
+    rows: usize,
+    chunk: usize,
+    /// Pages beyond those of the longest sequence.
+    spare: usize,
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let plan = (any::<u64>(), 0.1f32..0.6, 2usize..=6).prop_map(|(seed, theta, cap)| Plan {
+        seed,
+        forking: Forking::new(theta, cap),
+        preference: Preference::Likely,
+        wave: 2,
+    });
+    let method = prop::sample::select(METHODS.to_vec());
+    // Nothing to spare is where it is hardest.
+    let spare = prop_oneof![1 => Just(0), 1 => 1usize..4, 1 => 4usize..MOST_PAGES];
+    (method, plan, 48usize..=80, 1usize..=40, 1usize..=40, spare).prop_map(
+        |(method, plan, max_tokens, rows, chunk, spare)| Case {
+            method,
+            plan,
+            max_tokens,
+            rows,
+            chunk,
+            spare,
+        },
+    )
+}
+
+fn check(acorn: &Acorn, case: &Case) -> Result<(), TestCaseError> {
+    let Case { method, ref plan, max_tokens, rows, chunk, spare } = *case;
+    let prompts = acorn.prompts(max_tokens);
+    let mut ample = acorn.engine(Options::default());
+    let base = grow(&mut ample, plan, method, &prompts).unwrap();
+    let page = ample.kv_use().page_bytes;
+    prop_assert_eq!(ample.kv_use().page_tokens, PAGE);
+    prop_assert_eq!(ample.kv_use().pages, 0);
+
+    let fewest = pages_of_the_longest(&prompts, &base);
+    let pages = (fewest + spare).min(MOST_PAGES);
+    let mut scarce = acorn.engine(Options { threads: 0, kv_bytes: pages * page, rows, chunk });
+    let trees = match grow(&mut scarce, plan, method, &prompts) {
+        Ok(trees) => trees,
+        Err(error) => {
+            return Err(TestCaseError::fail(format!("{pages} pages, {fewest} are enough: {error}")));
+        }
+    };
+    prop_assert!(trees == base, "the trees differ with {} pages", pages);
+    prop_assert_eq!(scarce.kv_use().pages, 0);
+    prop_assert!(scarce.kv_use().peak_pages <= pages);
+
+    // With one page less the longest cannot be held, and that is said.
+    let mut short = acorn.engine(Options { threads: 0, kv_bytes: (fewest - 1) * page, rows, chunk });
+    let error = grow(&mut short, plan, method, &prompts).err();
+    prop_assert!(matches!(error, Some(EngineError::KvMemory { .. })), "{:?}", error);
+    prop_assert_eq!(short.kv_use().pages, 0);
+    Ok(())
+}
+
+#[test]
+fn memory_and_batches_never_change_trees() {
+    let acorn = Acorn::open();
+    // Unoptimised kernels are slow.
+    let cases_now = if cfg!(debug_assertions) { 4 } else { 12 };
+    let config = ProptestConfig { cases: cases_now, failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(case in cases())| check(&acorn, &case)?);
+}
