@@ -145,8 +145,11 @@ fn check(acorn: &Acorn, case: &Case) -> Result<(), TestCaseError> {
 #[test]
 fn memory_and_batches_never_change_trees() {
     let acorn = Acorn::open();
-    // Unoptimised kernels are slow.
-    let cases_now = if cfg!(debug_assertions) { 4 } else { 12 };
-    let config = ProptestConfig { cases: cases_now, failure_persistence: None, ..ProptestConfig::default() };
+    let default = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    let config = match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => default,
+        // Unoptimised kernels take a minute for a case.
+        None => ProptestConfig { cases: if cfg!(debug_assertions) { 1 } else { 12 }, ..default },
+    };
     proptest!(config, |(case in cases())| check(&acorn, &case)?);
 }

@@ -136,10 +136,13 @@ mod tests {
                 }
             };
             let data: Vec<(DType, usize, Vec<u8>)> = (1..).zip(&parts).map(data).collect();
-            let tensors: Vec<Tensor<'_>> = data.iter().map(|(d, o, data)| Tensor { dtype: *d, shape: vec![*o, inputs], data }).collect();
+            let tensors: Vec<Tensor<'_>> = data
+                .iter()
+                .map(|(dtype, outputs, data)| Tensor { dtype: *dtype, shape: vec![*outputs, inputs], data })
+                .collect();
             // Every output: its weights, and the bytes they come from.
-            let plain: Vec<Vec<f32>> =
-                tensors.iter().flat_map(|t| t.to_f32().chunks(inputs).map(<[f32]>::to_vec).collect::<Vec<_>>()).collect();
+            let plain: Vec<f32> = tensors.iter().flat_map(Tensor::to_f32).collect();
+            let plain: Vec<&[f32]> = plain.chunks(inputs).collect();
             let stored: Vec<&[u8]> = tensors.iter().flat_map(|t| t.data.chunks(t.row_bytes())).collect();
             let only_bytes = tensors.iter().all(|t| t.dtype == DType::Q8_0);
 
@@ -150,7 +153,7 @@ mod tests {
                 let weights = Packed::stack(isa, &tensors);
                 prop_assert_eq!(weights.outputs(), plain.len());
                 let mut output = vec![f32::NAN; inputs];
-                for (o, plain) in plain.iter().enumerate() {
+                for (o, &plain) in plain.iter().enumerate() {
                     weights.output(o, &mut output);
                     prop_assert_eq!(&output, plain, "{}", isa);
                 }
@@ -160,7 +163,7 @@ mod tests {
                         let (want, size) = if only_bytes && isa.has_byte_dot() {
                             dot(x, stored[o])
                         } else {
-                            let terms = || x.iter().zip(&plain[o]).map(|(&x, &w)| f64::from(x) * f64::from(w));
+                            let terms = || x.iter().zip(plain[o]).map(|(&x, &w)| f64::from(x) * f64::from(w));
                             (terms().sum(), terms().map(f64::abs).sum())
                         };
                         prop_assert!(near(got, want, size, 1e-5), "{isa}: {got} for {want}");
