@@ -2,11 +2,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use eager_core::{Profile, Prompt, Settings, Token};
 use eager_native::load::{ChatOptions, Checkpoint, Message};
 use eager_native::{Isa, Model, NativeEngine, Options};
+use indicatif::ProgressBar;
 
 use crate::Usage;
 use crate::args::{EngineArgs, ForkingArgs, SamplingArgs};
@@ -29,11 +31,14 @@ impl Session {
                 Usage(format!("this machine has no kernel '{name}'; it can run {}", known.join(", ")))
             })?,
         };
+        let loading = ProgressBar::new_spinner().with_message("loading the model");
+        loading.enable_steady_tick(Duration::from_millis(200));
         let checkpoint = match model {
             Some(path) => Checkpoint::open(path)?,
             None => Checkpoint::from_gguf_bytes(eager_acorn::GGUF)?,
         };
         let weights = Arc::new(Model::load(&checkpoint, isa)?);
+        loading.finish_and_clear();
         let kv_bytes = args.kv_memory.saturating_mul(1 << 20);
         let options =
             Options { threads: args.threads.unwrap_or(0), kv_bytes, rows: args.rows, ..Options::default() };

@@ -199,8 +199,11 @@ impl Solution {
         let apart: usize = tree.sequences().iter().map(|s| s.len()).sum();
         write!(
             out,
-            "cost: {} tokens decoded for {} sequences ({apart} if each were decoded alone), {:.1} s",
-            self.tokens_generated, self.sequences_total, self.seconds
+            "cost: {} tokens decoded for {} sequence{} ({apart} if each were decoded alone), {:.1} s",
+            self.tokens_generated,
+            self.sequences_total,
+            if self.sequences_total == 1 { "" } else { "s" },
+            self.seconds
         )?;
         Ok(out)
     }

@@ -1,5 +1,7 @@
 //! Weights as floats: for each input, the 32 weights of a panel that it meets, side by side.
 
+use rayon::prelude::*;
+
 use super::isa::{Isa, multiversion};
 use super::lanes::{LANES, Lanes};
 use super::matmul::{PANEL, TILE};
@@ -16,15 +18,17 @@ pub(super) struct FloatPanels {
 impl FloatPanels {
     pub fn pack(inputs: usize, outputs: usize, parts: &[Tensor<'_>]) -> Self {
         let mut rows = vec![[Lanes::ZERO; 2]; inputs * outputs.div_ceil(PANEL)];
-        let mut weights = vec![0.0; inputs];
-        let every = parts.iter().flat_map(|part| (0..part.shape[0]).map(move |row| (part, row)));
-        for (output, (part, row)) in every.enumerate() {
-            part.rows_to_f32(row, 1, &mut weights);
-            let (panel, lane) = (output / PANEL, output % PANEL);
-            for (row, &weight) in rows[panel * inputs..].iter_mut().zip(&weights) {
-                row[lane / LANES].0[lane % LANES] = weight;
+        let every: Vec<(&Tensor<'_>, usize)> =
+            parts.iter().flat_map(|part| (0..part.shape[0]).map(move |row| (part, row))).collect();
+        rows.par_chunks_mut(inputs).zip(every.par_chunks(PANEL)).for_each(|(rows, outputs)| {
+            let mut weights = vec![0.0; inputs];
+            for (lane, (part, row)) in outputs.iter().enumerate() {
+                part.rows_to_f32(*row, 1, &mut weights);
+                for (row, &weight) in rows.iter_mut().zip(&weights) {
+                    row[lane / LANES].0[lane % LANES] = weight;
+                }
             }
-        }
+        });
         FloatPanels { inputs, rows }
     }
 
