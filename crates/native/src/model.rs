@@ -75,9 +75,11 @@ impl Model {
                 down: stack(&[name("ffn_down")])?,
             });
         }
-        let output = checkpoint.has("output.weight").then(|| stack(&["output.weight".into()])).transpose()?;
+        // Rounding here would go straight into the log-probabilities, so this product is one of floats.
+        let floats = |name: &str| Ok::<_, LoadError>(Packed::floats(&[checkpoint.tensor(name)?]));
+        let output = checkpoint.has("output.weight").then(|| floats("output.weight")).transpose()?;
         Ok(Model {
-            embedding: stack(&["token_embd.weight".into()])?,
+            embedding: floats("token_embd.weight")?,
             output,
             norm: vector("output_norm.weight")?,
             layers,

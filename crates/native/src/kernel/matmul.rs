@@ -35,15 +35,17 @@ enum Layout {
 impl Packed {
     /// Packs matrices of the same width, one below the other, as a single one.
     pub fn stack(isa: Isa, parts: &[Tensor<'_>]) -> Self {
-        let inputs = parts[0].shape[1];
-        let outputs = parts.iter().map(|t| t.shape[0]).sum();
-        let bytes = isa.has_byte_dot() && parts.iter().all(|t| t.dtype == DType::Q8_0);
-        let panels = if bytes {
-            Layout::Bytes(BytePanels::pack(inputs, outputs, parts))
-        } else {
-            Layout::Floats(FloatPanels::pack(inputs, outputs, parts))
-        };
-        Packed { inputs, outputs, panels }
+        if !isa.has_byte_dot() || parts.iter().any(|t| t.dtype != DType::Q8_0) {
+            return Self::floats(parts);
+        }
+        let (inputs, outputs) = size(parts);
+        Packed { inputs, outputs, panels: Layout::Bytes(BytePanels::pack(inputs, outputs, parts)) }
+    }
+
+    /// As [`Packed::stack`], but never with bytes: nothing is rounded.
+    pub fn floats(parts: &[Tensor<'_>]) -> Self {
+        let (inputs, outputs) = size(parts);
+        Packed { inputs, outputs, panels: Layout::Floats(FloatPanels::pack(inputs, outputs, parts)) }
     }
 
     pub fn outputs(&self) -> usize {
@@ -57,6 +59,11 @@ impl Packed {
             Layout::Bytes(panels) => panels.output(index, into),
         }
     }
+}
+
+/// Inputs and outputs of matrices that are stacked.
+fn size(parts: &[Tensor<'_>]) -> (usize, usize) {
+    (parts[0].shape[1], parts.iter().map(|t| t.shape[0]).sum())
 }
 
 /// The result of a [`matmul`]: panel by panel, so that threads write apart from each other.
