@@ -79,9 +79,13 @@ pub enum CapArg {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PreferenceArg {
+    /// Those that the model found most likely
     Likely,
+    /// Those at the steps of highest entropy
     Unsure,
+    /// By probability times entropy
     Both,
+    /// The earliest in the path
     Early,
 }
 

@@ -2,14 +2,12 @@
 //!
 //! In a debug build this also exercises the assertions of the pages: nobody writes into a page that others read.
 
-use std::path::Path;
-use std::sync::Arc;
-
 use eager_core::strategy::Preference;
-use eager_core::{Forking, Method, Plan, Prompt, Reallocation, Settings, Tree};
-use eager_native::load::Checkpoint;
-use eager_native::{EngineError, Isa, Model, NativeEngine, Options};
+use eager_core::{Forking, Method, Plan, Prompt, Reallocation, Tree};
+use eager_native::{EngineError, Options};
 use proptest::prelude::*;
+
+use crate::acorn::{Acorn, grow};
 
 const PROBLEMS: [&str; 3] = [
     "Using each of 5, 8, 30, 43, 28 exactly once, make 68.",
@@ -25,52 +23,6 @@ const METHODS: [Method; 4] = [
 /// Tokens in a page.
 const PAGE: usize = 16;
 const MOST_PAGES: usize = 30;
-
-struct Acorn {
-    checkpoint: Checkpoint,
-    model: Arc<Model>,
-}
-
-impl Acorn {
-    fn open() -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/acorn/weights/acorn-q8_0.gguf");
-        let checkpoint = Checkpoint::open(&path).unwrap();
-        let model = Arc::new(Model::load(&checkpoint, Isa::detect()).unwrap());
-        Acorn { checkpoint, model }
-    }
-
-    fn prompts(&self, max_tokens: usize) -> Vec<Prompt> {
-        let settings = Arc::new(Settings {
-            max_tokens,
-            stop: self.checkpoint.config.stop_tokens.clone(),
-            reasoning_end: self.checkpoint.tokenizer.token("</think>").into_iter().collect(),
-            ..Settings::default()
-        });
-        let prompt = |(key, problem): (u64, &&str)| {
-            let text = format!("<|im_start|>user\n{problem}<|im_end|>\n<|im_start|>assistant\n");
-            let tokens = self.checkpoint.encode_prompt(&text).unwrap().into();
-            Prompt { tokens, settings: settings.clone(), key }
-        };
-        (0..).zip(&PROBLEMS).map(prompt).collect()
-    }
-
-    fn engine(&self, options: Options) -> NativeEngine {
-        NativeEngine::new(self.model.clone(), options).unwrap()
-    }
-}
-
-/// Both passes; no prompt counts as solved, so that every tree is regrown or rerun.
-fn grow(
-    engine: &mut NativeEngine,
-    plan: &Plan,
-    method: Method,
-    prompts: &[Prompt],
-) -> Result<Vec<Tree>, EngineError> {
-    let mut trees = plan.plant(prompts);
-    plan.first_pass(engine, method, prompts, &mut trees, &mut ())?;
-    plan.second_pass(engine, method, prompts, &mut trees, |_, _| false, &mut ())?;
-    Ok(trees)
-}
 
 /// Pages of the longest sequence: its prompt and its path but for the last token, which nobody continues.
 fn pages_of_the_longest(prompts: &[Prompt], trees: &[Tree]) -> usize {
@@ -114,7 +66,7 @@ fn cases() -> impl Strategy<Value = Case> {
 
 fn check(acorn: &Acorn, case: &Case) -> Result<(), TestCaseError> {
     let Case { method, ref plan, max_tokens, rows, chunk, spare } = *case;
-    let prompts = acorn.prompts(max_tokens);
+    let prompts = acorn.prompts(&PROBLEMS, max_tokens);
     let mut ample = acorn.engine(Options::default());
     let base = grow(&mut ample, plan, method, &prompts).unwrap();
     let page = ample.kv_use().page_bytes;
