@@ -3,8 +3,8 @@
 //! The first pass remembered every step where a fork was refused or came close, with the tokens that were not taken.
 //! Regrowing starts new branches right there, the most promising first, and never more than its budget. The branches do
 //! not fork by themselves; they remember in turn. They start in waves, and a wave chooses among all that the waves before
-//! it have found. On acorn, small waves solve as much as one large wave and cost half the tokens: later branches start
-//! deeper in the tree.
+//! it have found. On acorn, small waves solve as much as one large wave and add less than half the tokens: later branches
+//! start deeper in the tree.
 
 use super::{Forking, Start, Step, Strategy, Verdict};
 use crate::tree::{SeqId, Tree, Untaken};
