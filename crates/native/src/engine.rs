@@ -6,16 +6,15 @@
 use std::sync::Arc;
 
 use eager_core::{Decoded, Engine, Forest, Grove, Next, Pulse, Settings};
-use half::f16;
-use rayon::prelude::*;
 
-use crate::kernel::PAGE;
+use crate::kernel::{KvType, PAGE};
 use crate::model::{Batch, Forward, Model, Row, Scratch};
 use crate::pages::Pool;
 use crate::sampler::{Ask, Draw, draw};
 use crate::scheduler::{Limits, Pick, Plot, Slot, schedule};
+use crate::threads::Threads;
 
-/// How the engine uses the machine. None of it changes what is generated.
+/// How the engine uses the machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Threads; 0 means one for each processor.
@@ -26,11 +25,13 @@ pub struct Options {
     pub rows: usize,
     /// Most rows that one sequence's prompt takes in a step.
     pub chunk: usize,
+    /// How keys and values are stored: the only option that changes, a little, what is generated.
+    pub kv: KvType,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { threads: 0, kv_bytes: 4 << 30, rows: 256, chunk: 64 }
+        Options { threads: 0, kv_bytes: 4 << 30, rows: 256, chunk: 64, kv: KvType::F16 }
     }
 }
 
@@ -61,19 +62,17 @@ pub enum EngineError {
 pub struct NativeEngine {
     model: Arc<Model>,
     options: Options,
-    threads: rayon::ThreadPool,
+    threads: Threads,
     pool: Pool,
     scratch: Scratch,
 }
 
 impl NativeEngine {
     pub fn new(model: Arc<Model>, options: Options) -> Result<Self, EngineError> {
-        let threads = rayon::ThreadPoolBuilder::new()
-            .num_threads(options.threads)
-            .build()
+        let threads = Threads::new(options.threads)
             .map_err(|e| EngineError::Threads { threads: options.threads, reason: e.to_string() })?;
-        let size = model.page_size();
-        let limit = options.kv_bytes / (size * size_of::<f16>());
+        let size = model.page_bytes(options.kv);
+        let limit = options.kv_bytes / size;
         Ok(NativeEngine {
             model,
             options,
@@ -90,7 +89,7 @@ impl NativeEngine {
     pub fn kv_use(&self) -> KvUse {
         KvUse {
             page_tokens: PAGE,
-            page_bytes: self.model.page_size() * size_of::<f16>(),
+            page_bytes: self.model.page_bytes(self.options.kv),
             pages: self.pool.in_use(),
             peak_pages: self.pool.peak(),
         }
@@ -220,17 +219,15 @@ impl Run<'_> {
             Ask { top_k, sampling, uniform: sequence.key.uniform(sequence.len()) }
         };
         let asks: Vec<Ask> = picks.iter().filter(|p| p.completes).map(ask).collect();
-        let NativeEngine { model, threads, pool, scratch, .. } = &mut *self.engine;
+        let NativeEngine { model, options, threads, pool, scratch } = &mut *self.engine;
         let (isa, vocab) = (model.isa, model.config.vocab);
-        let draws = threads.install(|| {
-            let mut pass = Forward { model, pool, scratch };
-            let logits = pass.run(&batch);
-            logits
-                .par_chunks(vocab)
-                .zip(&asks)
-                .map(|(logits, ask)| draw(isa, logits, ask))
-                .collect::<Option<Vec<Draw>>>()
+        let mut pass = Forward { model, threads, kv: options.kv, pool, scratch };
+        let logits = pass.run(&batch);
+        let mut draws: Vec<Option<Draw>> = vec![None; asks.len()];
+        threads.chunks(&mut draws, 1, |_, row, into| {
+            into[0] = draw(isa, &logits[row * vocab..][..vocab], &asks[row]);
         });
+        let draws: Option<Vec<Draw>> = draws.into_iter().collect();
         draws.ok_or(EngineError::NotANumber)
     }
 

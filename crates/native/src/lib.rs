@@ -7,7 +7,8 @@ mod model;
 mod pages;
 mod sampler;
 mod scheduler;
+mod threads;
 
 pub use engine::{EngineError, KvUse, NativeEngine, Options};
-pub use kernel::Isa;
+pub use kernel::{Isa, KvType};
 pub use model::Model;

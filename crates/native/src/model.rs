@@ -4,9 +4,12 @@
 //! configuration. It works on a batch of rows. A row is one token of one sequence; decoding contributes one row per
 //! sequence, a prompt contributes many, and the pass does not care which is which.
 
-use crate::kernel::{Attention, Isa, PAGE, Packed, Panels, View, matmul, rms_norm, rope, swiglu};
+use crate::kernel::{
+    Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, View, matmul, rms_norm, rope, swiglu,
+};
 use crate::load::{Checkpoint, Config, LoadError};
 use crate::pages::{PageId, Pool};
+use crate::threads::Threads;
 
 /// The weights, packed for this machine.
 #[derive(Debug)]
@@ -51,6 +54,14 @@ pub(crate) struct Batch<'a> {
     pub tables: Vec<&'a [PageId]>,
 }
 
+impl<'a> Batch<'a> {
+    fn plan(&self) -> Plan<'a> {
+        let view =
+            |(at, row): (usize, &Row)| View { row: at, pages: self.tables[row.table], len: row.position + 1 };
+        Plan::new(self.rows.iter().enumerate().map(view).collect())
+    }
+}
+
 impl Model {
     /// Packs the weights for these instructions.
     pub fn load(checkpoint: &Checkpoint, isa: Isa) -> Result<Self, LoadError> {
@@ -75,11 +86,9 @@ impl Model {
                 down: stack(&[name("ffn_down")])?,
             });
         }
-        // Rounding here would go straight into the log-probabilities, so this product is one of floats.
-        let floats = |name: &str| Ok::<_, LoadError>(Packed::floats(&[checkpoint.tensor(name)?]));
-        let output = checkpoint.has("output.weight").then(|| floats("output.weight")).transpose()?;
+        let output = checkpoint.has("output.weight").then(|| stack(&["output.weight".into()])).transpose()?;
         Ok(Model {
-            embedding: floats("token_embd.weight")?,
+            embedding: stack(&["token_embd.weight".into()])?,
             output,
             norm: vector("output_norm.weight")?,
             layers,
@@ -88,14 +97,14 @@ impl Model {
         })
     }
 
-    fn attention(&self) -> Attention {
+    fn attention(&self, kv: KvType) -> Attention {
         let Config { heads, kv_heads, head_dim, .. } = self.config;
-        Attention { heads, kv_heads, head_dim }
+        Attention { heads, kv_heads, head_dim, kv }
     }
 
-    /// Numbers in one page of keys and values, all layers.
-    pub(crate) fn page_size(&self) -> usize {
-        self.config.layers * self.attention().page_size()
+    /// Bytes in one page of keys and values, all layers.
+    pub(crate) fn page_bytes(&self, kv: KvType) -> usize {
+        self.config.layers * self.attention(kv).page_bytes()
     }
 }
 
@@ -103,21 +112,19 @@ impl Model {
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     hidden: Vec<f32>,
-    normed: Vec<f32>,
-    product: Panels,
-    row: Vec<f32>,
+    input: Input,
+    product: Vec<f32>,
     queries: Vec<f32>,
-    attended: Vec<f32>,
-    tasks: Vec<f32>,
-    gated: Vec<f32>,
+    answers: Answers,
     cos: Vec<f32>,
     sin: Vec<f32>,
-    logits: Vec<f32>,
 }
 
 /// One pass over a batch.
 pub(crate) struct Forward<'a> {
     pub model: &'a Model,
+    pub threads: &'a Threads,
+    pub kv: KvType,
     pub pool: &'a mut Pool,
     pub scratch: &'a mut Scratch,
 }
@@ -127,9 +134,9 @@ impl Forward<'_> {
     pub fn run(&mut self, batch: &Batch<'_>) -> &[f32] {
         self.embed(batch);
         self.angles(batch);
-        let order = by_table(batch);
+        let plan = batch.plan();
         for (index, layer) in self.model.layers.iter().enumerate() {
-            self.attend(index, layer, batch, &order);
+            self.attend(index, layer, batch, &plan);
             self.feed_forward(layer);
         }
         self.logits(batch)
@@ -165,22 +172,23 @@ impl Forward<'_> {
         }
     }
 
-    fn attend(&mut self, index: usize, layer: &Layer, batch: &Batch<'_>, order: &[View<'_>]) {
-        let (model, isa) = (self.model, self.model.isa);
-        let attention = model.attention();
+    fn attend(&mut self, index: usize, layer: &Layer, batch: &Batch<'_>, plan: &Plan<'_>) {
+        let (model, isa, threads) = (self.model, self.model.isa, self.threads);
+        let attention = model.attention(self.kv);
         let config = &model.config;
         let (dim, half) = (config.head_dim, config.head_dim / 2);
         let (q, kv) = (config.heads * dim, config.kv_heads * dim);
-        self.normalise(&layer.attention_norm);
-        matmul(isa, &layer.qkv, &self.scratch.normed, &mut self.scratch.product);
+        self.normalise(&layer.attention_norm, &layer.qkv);
 
-        let Scratch { product, row: qkv, queries, cos, sin, .. } = &mut *self.scratch;
-        qkv.resize(q + 2 * kv, 0.0);
+        let Scratch { input, product, queries, cos, sin, answers, .. } = &mut *self.scratch;
+        matmul(threads, isa, &layer.qkv, input, product);
         queries.resize(batch.rows.len() * q, 0.0);
-        let size = attention.page_size();
+        let size = attention.page_bytes();
         let mut normed = vec![0.0; dim];
-        for (at, (row, queries)) in batch.rows.iter().zip(queries.chunks_mut(q)).enumerate() {
-            product.copy_row(at, qkv);
+        let products = product.chunks_mut(q + 2 * kv);
+        for (at, ((row, queries), qkv)) in
+            batch.rows.iter().zip(queries.chunks_mut(q)).zip(products).enumerate()
+        {
             let (cos, sin) = (&cos[at * half..][..half], &sin[at * half..][..half]);
             for (i, head) in qkv[..q + kv].chunks_mut(dim).enumerate() {
                 let norm = if i < config.heads { &layer.query_norm } else { &layer.key_norm };
@@ -196,79 +204,56 @@ impl Forward<'_> {
             attention.store(page, row.position % PAGE, &qkv[q..q + kv], &qkv[q + kv..]);
         }
 
-        let Scratch { queries, attended, tasks, .. } = &mut *self.scratch;
-        attended.resize(batch.rows.len() * q, 0.0);
         let pool = &*self.pool;
         let page = |id: PageId| &pool.data(id)[index * size..][..size];
-        attention.attend(isa, order, page, queries, tasks, attended);
-        matmul(isa, &layer.attention_out, &self.scratch.attended, &mut self.scratch.product);
+        answers.find(threads, isa, &attention, plan, page, queries);
+        input.fill(threads, isa, batch.rows.len(), &layer.attention_out, |row, into| {
+            answers.merge(&attention, plan, row, into);
+        });
+        matmul(threads, isa, &layer.attention_out, input, product);
         self.add_residual();
     }
 
     fn feed_forward(&mut self, layer: &Layer) {
-        use rayon::prelude::*;
-        let (isa, ffn) = (self.model.isa, self.model.config.ffn);
-        self.normalise(&layer.ffn_norm);
-        matmul(isa, &layer.gate_up, &self.scratch.normed, &mut self.scratch.product);
-        let Scratch { hidden, product, gated, .. } = &mut *self.scratch;
-        gated.resize(hidden.len() / self.model.config.hidden * ffn, 0.0);
-        let product = &*product;
-        gated.par_chunks_mut(ffn).enumerate().with_min_len(8).for_each_init(
-            || vec![0.0; 2 * ffn],
-            |both, (row, out)| {
-                product.copy_row(row, both);
-                swiglu(isa, &both[..ffn], &both[ffn..], out);
-            },
-        );
-        matmul(isa, &layer.down, &self.scratch.gated, &mut self.scratch.product);
+        let (isa, threads, ffn) = (self.model.isa, self.threads, self.model.config.ffn);
+        self.normalise(&layer.ffn_norm, &layer.gate_up);
+        let Scratch { hidden, input, product, .. } = &mut *self.scratch;
+        let rows = hidden.len() / self.model.config.hidden;
+        matmul(threads, isa, &layer.gate_up, input, product);
+        input.fill(threads, isa, rows, &layer.down, |row, into| {
+            let (gate, up) = product[row * 2 * ffn..][..2 * ffn].split_at(ffn);
+            swiglu(isa, gate, up, into);
+        });
+        matmul(threads, isa, &layer.down, input, product);
         self.add_residual();
     }
 
-    fn normalise(&mut self, weight: &[f32]) {
-        let width = self.model.config.hidden;
-        let Scratch { hidden, normed, .. } = &mut *self.scratch;
-        normed.resize(hidden.len(), 0.0);
-        for (x, out) in hidden.chunks(width).zip(normed.chunks_mut(width)) {
-            rms_norm(self.model.isa, x, weight, self.model.config.rms_eps, out);
-        }
+    /// Prepares the hidden rows for a product with these weights.
+    fn normalise(&mut self, norm: &[f32], weights: &Packed) {
+        let (isa, width, eps) = (self.model.isa, self.model.config.hidden, self.model.config.rms_eps);
+        let Scratch { hidden, input, .. } = &mut *self.scratch;
+        input.fill(self.threads, isa, hidden.len() / width, weights, |row, into| {
+            rms_norm(isa, &hidden[row * width..][..width], norm, eps, into);
+        });
     }
 
     fn add_residual(&mut self) {
         let Scratch { hidden, product, .. } = &mut *self.scratch;
-        for (row, hidden) in hidden.chunks_mut(self.model.config.hidden).enumerate() {
-            product.row(row, |first, values| {
-                for (hidden, value) in hidden[first..].iter_mut().zip(values) {
-                    *hidden += value;
-                }
-            });
+        for (hidden, value) in hidden.iter_mut().zip(&*product) {
+            *hidden += value;
         }
     }
 
     fn logits(&mut self, batch: &Batch<'_>) -> &[f32] {
-        let (model, width) = (self.model, self.model.config.hidden);
-        let asked = || batch.rows.iter().enumerate().filter(|(_, row)| row.logits).map(|(at, _)| at);
-        let Scratch { hidden, normed, product, logits, .. } = &mut *self.scratch;
-        normed.resize(asked().count() * width, 0.0);
-        for (at, out) in asked().zip(normed.chunks_mut(width)) {
-            rms_norm(self.model.isa, &hidden[at * width..][..width], &model.norm, model.config.rms_eps, out);
-        }
+        let (model, isa) = (self.model, self.model.isa);
+        let (width, eps) = (model.config.hidden, model.config.rms_eps);
+        let asked: Vec<usize> = (0..batch.rows.len()).filter(|&at| batch.rows[at].logits).collect();
+        let Scratch { hidden, input, product, .. } = &mut *self.scratch;
         let output = model.output.as_ref().unwrap_or(&model.embedding);
-        logits.resize(asked().count() * output.outputs(), 0.0);
-        if !logits.is_empty() {
-            matmul(model.isa, output, normed, product);
-            for (row, logits) in logits.chunks_mut(output.outputs()).enumerate() {
-                product.copy_row(row, logits);
-            }
-        }
-        logits
+        input.fill(self.threads, isa, asked.len(), output, |row, into| {
+            rms_norm(isa, &hidden[asked[row] * width..][..width], &model.norm, eps, into);
+        });
+        matmul(self.threads, isa, output, input, product);
+        product
     }
-}
-
-/// The rows in the order in which attention shares most: by page table, so that branches of one trunk are neighbours.
-fn by_table<'a>(batch: &Batch<'a>) -> Vec<View<'a>> {
-    let view =
-        |(at, row): (usize, &Row)| View { row: at, pages: batch.tables[row.table], len: row.position + 1 };
-    let mut views: Vec<View<'a>> = batch.rows.iter().enumerate().map(view).collect();
-    views.sort_by(|a, b| a.pages.cmp(b.pages).then(a.len.cmp(&b.len)));
-    views
 }

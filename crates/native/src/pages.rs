@@ -4,7 +4,6 @@
 //! filled last one too; whoever writes into a shared page first gets a copy of that one page. So memory is proportional to
 //! distinct tokens, and a fork costs a few counters.
 
-use half::f16;
 use memmap2::MmapMut;
 
 use crate::kernel::PAGE;
@@ -24,7 +23,7 @@ pub(crate) struct Pool {
     free: Vec<PageId>,
     /// Most pages.
     limit: usize,
-    /// Numbers in a page.
+    /// Bytes in a page.
     size: usize,
     pages_per_slab: usize,
     /// Most pages that were in use at a time.
@@ -36,10 +35,10 @@ pub(crate) struct Pool {
 pub(crate) struct OutOfPages;
 
 impl Pool {
-    /// At most `limit` pages of `size` numbers. They are allocated when first needed, and kept.
+    /// At most `limit` pages of `size` bytes. They are allocated when first needed, and kept.
     pub fn new(limit: usize, size: usize) -> Self {
         let limit = limit.min(PageId::MAX as usize);
-        let pages_per_slab = (SLAB_BYTES / (size * size_of::<f16>())).max(1);
+        let pages_per_slab = (SLAB_BYTES / size).max(1);
         Pool { slabs: Vec::new(), users: Vec::new(), free: Vec::new(), limit, size, pages_per_slab, peak: 0 }
     }
 
@@ -64,15 +63,15 @@ impl Pool {
         (slab, at * self.size..(at + 1) * self.size)
     }
 
-    pub fn data(&self, id: PageId) -> &[f16] {
+    pub fn data(&self, id: PageId) -> &[u8] {
         let (slab, range) = self.place(id);
-        &self.slabs[slab].numbers()[range]
+        &self.slabs[slab].0[range]
     }
 
-    pub fn data_mut(&mut self, id: PageId) -> &mut [f16] {
+    pub fn data_mut(&mut self, id: PageId) -> &mut [u8] {
         debug_assert_eq!(self.users[id as usize], 1, "a shared page must not be written");
         let (slab, range) = self.place(id);
-        &mut self.slabs[slab].numbers_mut()[range]
+        &mut self.slabs[slab].0[range]
     }
 
     fn take(&mut self) -> Result<PageId, OutOfPages> {
@@ -119,9 +118,9 @@ impl Pool {
         let copy = self.take()?;
         let ((from_slab, from), (to_slab, to)) = (self.place(id), self.place(copy));
         if from_slab == to_slab {
-            self.slabs[to_slab].numbers_mut().copy_within(from, to.start);
+            self.slabs[to_slab].0.copy_within(from, to.start);
         } else if let Ok([from_slab, to_slab]) = self.slabs.get_disjoint_mut([from_slab, to_slab]) {
-            to_slab.numbers_mut()[to].copy_from_slice(&from_slab.numbers()[from]);
+            to_slab.0[to].copy_from_slice(&from_slab.0[from]);
         }
         self.release(id);
         Ok(copy)
@@ -134,20 +133,12 @@ struct Slab(MmapMut);
 
 impl Slab {
     /// Zeros, from the system; `None` when it has no more.
-    fn new(numbers: usize) -> Option<Self> {
-        let memory = MmapMut::map_anon(numbers * size_of::<f16>()).ok()?;
+    fn new(bytes: usize) -> Option<Self> {
+        let memory = MmapMut::map_anon(bytes).ok()?;
         // Only a wish: without huge pages all is slower, nothing is wrong.
         #[cfg(target_os = "linux")]
         let _ = memory.advise(memmap2::Advice::HugePage);
         Some(Slab(memory))
-    }
-
-    fn numbers(&self) -> &[f16] {
-        bytemuck::cast_slice(&self.0)
-    }
-
-    fn numbers_mut(&mut self) -> &mut [f16] {
-        bytemuck::cast_slice_mut(&mut self.0)
     }
 }
 
@@ -220,17 +211,24 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a table should hold: token `i` of the path that was written.
-    fn written(pool: &Pool, table: &Table) -> Vec<f32> {
-        (0..table.len()).map(|i| pool.data(table.pages()[i / PAGE])[i % PAGE].to_f32()).collect()
+    /// Bytes of a token in these tests.
+    const TOKEN: usize = 4;
+
+    fn place(at: usize) -> std::ops::Range<usize> {
+        at % PAGE * TOKEN..(at % PAGE + 1) * TOKEN
     }
 
-    fn write(pool: &mut Pool, table: &mut Table, values: &[f32]) -> Result<(), OutOfPages> {
+    /// What a table should hold: token `i` of the path that was written.
+    fn written(pool: &Pool, table: &Table) -> Vec<u32> {
+        let token = |i: usize| bytemuck::pod_read_unaligned(&pool.data(table.pages()[i / PAGE])[place(i)]);
+        (0..table.len()).map(token).collect()
+    }
+
+    fn write(pool: &mut Pool, table: &mut Table, values: &[u32]) -> Result<(), OutOfPages> {
         let first = table.len();
         table.grow(pool, values.len())?;
-        for (i, &value) in values.iter().enumerate() {
-            let at = first + i;
-            pool.data_mut(table.pages()[at / PAGE])[at % PAGE] = f16::from_f32(value);
+        for (at, value) in (first..).zip(values) {
+            pool.data_mut(table.pages()[at / PAGE])[place(at)].copy_from_slice(bytemuck::bytes_of(value));
         }
         Ok(())
     }
@@ -256,17 +254,16 @@ mod tests {
         /// table reads back what was written, pages are those of the distinct prefixes, and all are free at the end.
         #[test]
         fn branches_share_pages_and_never_see_each_other(acts in acts(), limit in 4usize..60) {
-            let mut pool = Pool::new(limit, PAGE);
-            let mut tables: Vec<(Table, Vec<f32>)> = vec![(Table::default(), Vec::new())];
-            // Whole numbers up to 2048 are exact in half precision.
-            let mut stamp = 0.0;
+            let mut pool = Pool::new(limit, PAGE * TOKEN);
+            let mut tables: Vec<(Table, Vec<u32>)> = vec![(Table::default(), Vec::new())];
+            let mut stamp = 0;
             for act in acts {
                 match act {
                     Act::Write(at, n) => {
                         let at = at % tables.len();
                         let (table, values) = &mut tables[at];
-                        let fresh: Vec<f32> = (0..n).map(|i| (stamp + i as f32) % 2048.0).collect();
-                        stamp += n as f32;
+                        let fresh: Vec<u32> = (stamp..stamp + n as u32).collect();
+                        stamp += n as u32;
                         let before = pool.available();
                         let needed = table.pages_to_grow(&pool, n);
                         match write(&mut pool, table, &fresh) {
@@ -309,13 +306,13 @@ mod tests {
 
     #[test]
     fn memory_follows_distinct_tokens() {
-        let mut pool = Pool::new(1000, PAGE);
+        let mut pool = Pool::new(1000, PAGE * TOKEN);
         let mut trunk = Table::default();
-        write(&mut pool, &mut trunk, &[1.0; 100 * PAGE]).unwrap();
+        write(&mut pool, &mut trunk, &[1; 100 * PAGE]).unwrap();
         let mut branches: Vec<Table> = (0..32).map(|_| trunk.share(&mut pool, 100 * PAGE)).collect();
         assert_eq!(pool.in_use(), 100);
         for branch in &mut branches {
-            write(&mut pool, branch, &[2.0; 2 * PAGE]).unwrap();
+            write(&mut pool, branch, &[2; 2 * PAGE]).unwrap();
         }
         assert_eq!(pool.in_use(), 100 + 32 * 2);
     }

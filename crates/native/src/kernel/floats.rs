@@ -4,8 +4,12 @@ use rayon::prelude::*;
 
 use super::isa::{Isa, multiversion};
 use super::lanes::{LANES, Lanes};
-use super::matmul::{PANEL, TILE};
 use crate::load::Tensor;
+
+/// Outputs in a panel.
+const PANEL: usize = 2 * LANES;
+/// Rows in the tallest tile: their 6 x 32 results stay in registers while a panel is walked.
+const TILE: usize = 6;
 
 type PanelRow = [Lanes; 2];
 
@@ -16,20 +20,25 @@ pub(super) struct FloatPanels {
 }
 
 impl FloatPanels {
-    pub fn pack(inputs: usize, outputs: usize, parts: &[Tensor<'_>]) -> Self {
+    pub const WIDTH: usize = PANEL;
+
+    pub fn pack(tensor: &Tensor<'_>) -> Self {
+        let (outputs, inputs) = (tensor.rows(), tensor.cols());
         let mut rows = vec![[Lanes::ZERO; 2]; inputs * outputs.div_ceil(PANEL)];
-        let every: Vec<(&Tensor<'_>, usize)> =
-            parts.iter().flat_map(|part| (0..part.shape[0]).map(move |row| (part, row))).collect();
-        rows.par_chunks_mut(inputs).zip(every.par_chunks(PANEL)).for_each(|(rows, outputs)| {
+        rows.par_chunks_mut(inputs).enumerate().for_each(|(panel, rows)| {
             let mut weights = vec![0.0; inputs];
-            for (lane, (part, row)) in outputs.iter().enumerate() {
-                part.rows_to_f32(*row, 1, &mut weights);
+            for (lane, output) in (panel * PANEL..outputs.min((panel + 1) * PANEL)).enumerate() {
+                tensor.rows_to_f32(output, 1, &mut weights);
                 for (row, &weight) in rows.iter_mut().zip(&weights) {
                     row[lane / LANES].0[lane % LANES] = weight;
                 }
             }
         });
         FloatPanels { inputs, rows }
+    }
+
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.rows.as_slice())
     }
 
     pub fn output(&self, index: usize, into: &mut [f32]) {
@@ -39,34 +48,43 @@ impl FloatPanels {
         }
     }
 
-    /// All rows of `x` against one panel.
-    pub fn multiply(&self, isa: Isa, panel: usize, x: &[f32], out: &mut [f32]) {
+    /// All rows of `x` against one panel; `out` gets each row's 32 results.
+    pub fn multiply(&self, isa: Isa, panel: usize, x: &[f32], out: impl FnMut(usize, &[f32; PANEL])) {
         multiply_panel(isa, x, &self.rows[panel * self.inputs..][..self.inputs], out);
     }
 }
 
 multiversion! {
     /// All rows against one panel.
-    fn multiply_panel(x: &[f32], panel: &[PanelRow], out: &mut [f32]) = multiply_panel_lanes
+    fn multiply_panel(x: &[f32], panel: &[PanelRow], out: impl FnMut(usize, &[f32; PANEL])) = multiply_panel_lanes
 }
 
 #[inline(always)]
-fn multiply_panel_lanes<const FMA: bool>(x: &[f32], panel: &[PanelRow], out: &mut [f32]) {
+fn multiply_panel_lanes<const FMA: bool>(
+    x: &[f32],
+    panel: &[PanelRow],
+    mut out: impl FnMut(usize, &[f32; PANEL]),
+) {
     let inputs = panel.len();
-    for (x, out) in x.chunks(TILE * inputs).zip(out.chunks_mut(TILE * PANEL)) {
+    for (at, x) in x.chunks(TILE * inputs).enumerate() {
+        let put = |r: usize, results: &[f32; PANEL]| out(at * TILE + r, results);
         match x.len() / inputs {
-            6 => tile::<6, FMA>(x, panel, out),
-            5 => tile::<5, FMA>(x, panel, out),
-            4 => tile::<4, FMA>(x, panel, out),
-            3 => tile::<3, FMA>(x, panel, out),
-            2 => tile::<2, FMA>(x, panel, out),
-            _ => tile::<1, FMA>(x, panel, out),
+            6 => tile::<6, FMA>(x, panel, put),
+            5 => tile::<5, FMA>(x, panel, put),
+            4 => tile::<4, FMA>(x, panel, put),
+            3 => tile::<3, FMA>(x, panel, put),
+            2 => tile::<2, FMA>(x, panel, put),
+            _ => tile::<1, FMA>(x, panel, put),
         }
     }
 }
 
 #[inline(always)]
-fn tile<const ROWS: usize, const FMA: bool>(x: &[f32], panel: &[PanelRow], out: &mut [f32]) {
+fn tile<const ROWS: usize, const FMA: bool>(
+    x: &[f32],
+    panel: &[PanelRow],
+    mut put: impl FnMut(usize, &[f32; PANEL]),
+) {
     let inputs = panel.len();
     let rows: [&[f32]; ROWS] = std::array::from_fn(|r| &x[r * inputs..][..inputs]);
     let mut sums = [[Lanes::ZERO; 2]; ROWS];
@@ -77,9 +95,11 @@ fn tile<const ROWS: usize, const FMA: bool>(x: &[f32], panel: &[PanelRow], out: 
             sums[r][1].add_product::<FMA>(value, &weights[1]);
         }
     }
-    for (sums, out) in sums.iter().zip(out.chunks_mut(PANEL)) {
-        out[..LANES].copy_from_slice(&sums[0].0);
-        out[LANES..].copy_from_slice(&sums[1].0);
+    for (r, sums) in sums.iter().enumerate() {
+        let mut results = [0.0; PANEL];
+        results[..LANES].copy_from_slice(&sums[0].0);
+        results[LANES..].copy_from_slice(&sums[1].0);
+        put(r, &results);
     }
 }
 
@@ -90,11 +110,14 @@ mod tests {
     use crate::load::DType;
     use proptest::prelude::*;
 
-    fn multiply(isa: Isa, panels: &FloatPanels, x: &[f32]) -> Vec<f32> {
-        let (rows, count) = (x.len() / panels.inputs, panels.rows.len() / panels.inputs);
-        let mut out = vec![f32::NAN; rows * PANEL * count];
-        for (panel, out) in out.chunks_mut(rows * PANEL).enumerate() {
-            panels.multiply(isa, panel, x, out);
+    fn multiply(isa: Isa, panels: &FloatPanels, x: &[f32], outputs: usize) -> Vec<f32> {
+        let mut out = vec![f32::NAN; x.len() / panels.inputs * outputs];
+        for panel in 0..outputs.div_ceil(PANEL) {
+            panels.multiply(isa, panel, x, |row, results| {
+                let first = panel * PANEL;
+                let count = PANEL.min(outputs - first);
+                out[row * outputs + first..][..count].copy_from_slice(&results[..count]);
+            });
         }
         out
     }
@@ -108,20 +131,18 @@ mod tests {
         fn panels_multiply(seed: u64, rows in 1usize..20, inputs in 1usize..100, outputs in 1usize..100) {
             let (weights, x) = (numbers(seed, 0, outputs * inputs), numbers(seed, 1, rows * inputs));
             let shape = vec![outputs, inputs];
-            let tensor = Tensor { dtype: DType::F32, shape, data: bytemuck::cast_slice(&weights) };
-            let panels = FloatPanels::pack(inputs, outputs, &[tensor]);
+            let panels =
+                FloatPanels::pack(&Tensor { dtype: DType::F32, shape, data: bytemuck::cast_slice(&weights) });
             let mut fused: Option<Vec<f32>> = None;
             for isa in Isa::available() {
-                let out = multiply(isa, &panels, &x);
-                for (r, x) in x.chunks(inputs).enumerate() {
-                    let alone = multiply(isa, &panels, x);
+                let out = multiply(isa, &panels, &x, outputs);
+                for (x, out) in x.chunks(inputs).zip(out.chunks(outputs)) {
+                    let alone = multiply(isa, &panels, x, outputs);
                     for (o, weights) in weights.chunks(inputs).enumerate() {
-                        let (panel, lane) = (o / PANEL, o % PANEL);
-                        let got = out[(panel * rows + r) * PANEL + lane];
                         let products = || x.iter().zip(weights).map(|(&x, &w)| f64::from(x) * f64::from(w));
                         let (want, size) = (products().sum::<f64>(), products().map(f64::abs).sum());
-                        prop_assert!(near(got, want, size, 1e-5), "{isa}: {got} for {want}");
-                        prop_assert_eq!(got.to_bits(), alone[panel * PANEL + lane].to_bits(), "{} alone", isa);
+                        prop_assert!(near(out[o], want, size, 1e-5), "{isa}: {} for {want}", out[o]);
+                        prop_assert_eq!(out[o].to_bits(), alone[o].to_bits(), "{} alone", isa);
                     }
                 }
                 if isa.to_string() != "portable" {

@@ -16,15 +16,18 @@ pub(super) enum Level {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
-    /// AVX-512 with the dot product of bytes.
+    /// AVX-512 with dot products of small whole numbers.
     #[cfg(target_arch = "x86_64")]
     Vnni,
+    /// The same, with activations of 8 bits where weights are quantised.
+    #[cfg(target_arch = "x86_64")]
+    Vnni8,
 }
 
 impl Isa {
-    /// Everything this machine can run, best first.
+    /// Everything this machine can run, best first: what is faster at the price of accuracy comes last.
     pub fn available() -> Vec<Isa> {
-        let mut found = Vec::new();
+        let (mut found, mut rough) = (Vec::new(), Vec::new());
         #[cfg(target_arch = "x86_64")]
         {
             let fma = is_x86_feature_detected!("avx2")
@@ -34,8 +37,10 @@ impl Isa {
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vl");
-            if fma && wide && is_x86_feature_detected!("avx512vnni") {
+            let vnni = fma && wide && is_x86_feature_detected!("avx512vnni");
+            if vnni {
                 found.push(Isa(Level::Vnni));
+                rough.push(Isa(Level::Vnni8));
             }
             if fma && wide {
                 found.push(Isa(Level::Avx512));
@@ -45,6 +50,7 @@ impl Isa {
             }
         }
         found.push(Isa(Level::Portable));
+        found.append(&mut rough);
         found
     }
 
@@ -53,10 +59,15 @@ impl Isa {
         Self::available()[0]
     }
 
-    /// Are there fast dot products of bytes?
-    pub(super) fn has_byte_dot(self) -> bool {
+    /// Activations in a word of 32 bits, where they are turned into whole numbers.
+    pub(super) fn activations_per_word(self) -> usize {
+        if self.is_rough() { 4 } else { 2 }
+    }
+
+    /// Does it give up accuracy for speed?
+    pub fn is_rough(self) -> bool {
         #[cfg(target_arch = "x86_64")]
-        return self.0 == Level::Vnni;
+        return self.0 == Level::Vnni8;
         #[cfg(not(target_arch = "x86_64"))]
         false
     }
@@ -77,6 +88,8 @@ impl fmt::Display for Isa {
             Level::Avx512 => "avx512",
             #[cfg(target_arch = "x86_64")]
             Level::Vnni => "vnni",
+            #[cfg(target_arch = "x86_64")]
+            Level::Vnni8 => "vnni8",
         })
     }
 }
@@ -112,7 +125,7 @@ macro_rules! multiversion {
                 $crate::kernel::isa::Level::Avx2 => unsafe { avx2($($arg),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
-                $crate::kernel::isa::Level::Avx512 | $crate::kernel::isa::Level::Vnni => unsafe { avx512($($arg),*) },
+                _ => unsafe { avx512($($arg),*) },
             }
         }
     };

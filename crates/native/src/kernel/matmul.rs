@@ -1,183 +1,274 @@
 //! Matrix products: rows of activations against a weight matrix that was packed once.
 //!
-//! Weights lie in panels of 32 outputs. Two packings exist: floats for everything ([`floats`](super::floats)), and bytes
-//! for Q8_0 weights on machines with a dot product of bytes ([`bytes`](super::bytes)). In both, a result is one chain of
-//! operations over the inputs in order, whichever rows are computed beside it: a row's result does not depend on its
-//! neighbours.
+//! Quantised weights stay quantised ([`blocks`](super::blocks)); what is stored as floats is multiplied as floats
+//! ([`floats`](super::floats)). In both, a result is one chain of operations over the inputs in order, whichever rows are
+//! computed beside it: a row's result does not depend on its neighbours.
 
-use rayon::prelude::*;
-
-use super::bytes::{BytePanels, ByteRows};
+use super::blocks::{self, BlockPanels, CodeRows};
 use super::floats::FloatPanels;
 use super::isa::Isa;
-use super::lanes::LANES;
-use crate::load::{DType, Tensor};
+use super::sheet::Sheet;
+use crate::load::Tensor;
+use crate::threads::{Shared, Threads};
 
-/// Outputs in a panel.
-pub(super) const PANEL: usize = 2 * LANES;
-/// Rows in the tallest tile: their 6 x 32 results stay in registers while a panel is walked.
-pub(super) const TILE: usize = 6;
+/// Rows that meet a panel before the next panel does: their codes should stay in the cache.
+const ROW_BLOCK: usize = 64;
+/// Tasks that a thread should find in a product, so that none waits long for the last.
+const TASKS_PER_THREAD: usize = 6;
 
 /// A weight matrix, laid out for [`matmul`].
 #[derive(Debug)]
 pub(crate) struct Packed {
     inputs: usize,
     outputs: usize,
-    panels: Layout,
+    parts: Vec<Part>,
+}
+
+/// Consecutive outputs with weights of one kind.
+#[derive(Debug)]
+struct Part {
+    /// Its first output.
+    first: usize,
+    outputs: usize,
+    layout: Layout,
 }
 
 #[derive(Debug)]
 enum Layout {
+    Blocks(BlockPanels),
     Floats(FloatPanels),
-    Bytes(BytePanels),
+}
+
+impl Part {
+    /// Outputs in a panel.
+    fn width(&self) -> usize {
+        match self.layout {
+            Layout::Blocks(_) => BlockPanels::WIDTH,
+            Layout::Floats(_) => FloatPanels::WIDTH,
+        }
+    }
+
+    fn panels(&self) -> usize {
+        self.outputs.div_ceil(self.width())
+    }
 }
 
 impl Packed {
     /// Packs matrices of the same width, one below the other, as a single one.
-    pub fn stack(isa: Isa, parts: &[Tensor<'_>]) -> Self {
-        if !isa.has_byte_dot() || parts.iter().any(|t| t.dtype != DType::Q8_0) {
-            return Self::floats(parts);
+    pub fn stack(isa: Isa, tensors: &[Tensor<'_>]) -> Self {
+        let mut packed = Packed { inputs: tensors[0].cols(), outputs: 0, parts: Vec::new() };
+        for tensor in tensors {
+            let layout = BlockPanels::pack(isa, tensor)
+                .map_or_else(|| Layout::Floats(FloatPanels::pack(tensor)), Layout::Blocks);
+            packed.parts.push(Part { first: packed.outputs, outputs: tensor.rows(), layout });
+            packed.outputs += tensor.rows();
         }
-        let (inputs, outputs) = size(parts);
-        Packed { inputs, outputs, panels: Layout::Bytes(BytePanels::pack(inputs, outputs, parts)) }
-    }
-
-    /// As [`Packed::stack`], but never with bytes: nothing is rounded.
-    pub fn floats(parts: &[Tensor<'_>]) -> Self {
-        let (inputs, outputs) = size(parts);
-        Packed { inputs, outputs, panels: Layout::Floats(FloatPanels::pack(inputs, outputs, parts)) }
+        packed
     }
 
     pub fn outputs(&self) -> usize {
         self.outputs
     }
 
+    /// Bytes that the weights take.
+    pub fn bytes(&self) -> usize {
+        let bytes = |part: &Part| match &part.layout {
+            Layout::Blocks(panels) => panels.bytes(),
+            Layout::Floats(panels) => panels.bytes(),
+        };
+        self.parts.iter().map(bytes).sum()
+    }
+
     /// The weights of one output, as an embedding table wants them.
     pub fn output(&self, index: usize, into: &mut [f32]) {
-        match &self.panels {
-            Layout::Floats(panels) => panels.output(index, into),
-            Layout::Bytes(panels) => panels.output(index, into),
+        let part = self.parts.iter().rfind(|part| part.first <= index).expect("the first part starts at 0");
+        match &part.layout {
+            Layout::Blocks(panels) => panels.output(index - part.first, into),
+            Layout::Floats(panels) => panels.output(index - part.first, into),
         }
+    }
+
+    fn has_blocks(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part.layout, Layout::Blocks(_)))
     }
 }
 
-/// Inputs and outputs of matrices that are stacked.
-fn size(parts: &[Tensor<'_>]) -> (usize, usize) {
-    (parts[0].shape[1], parts.iter().map(|t| t.shape[0]).sum())
-}
-
-/// The result of a [`matmul`]: panel by panel, so that threads write apart from each other.
+/// Rows to be multiplied, in the forms that weights want.
 #[derive(Debug, Default)]
-pub(crate) struct Panels {
-    data: Vec<f32>,
+pub(crate) struct Input {
+    floats: Vec<f32>,
+    codes: CodeRows,
     rows: usize,
-    outputs: usize,
 }
 
-impl Panels {
-    /// Calls `f(first output, values)` for each stretch of a row.
-    pub fn row(&self, row: usize, mut f: impl FnMut(usize, &[f32])) {
-        for (panel, values) in self.data.chunks(self.rows * PANEL).enumerate() {
-            let first = panel * PANEL;
-            let width = PANEL.min(self.outputs - first);
-            f(first, &values[row * PANEL..][..width]);
+impl Input {
+    /// Computes every row by `fill(row, into)`, for a product with these weights.
+    pub fn fill(
+        &mut self,
+        threads: &Threads,
+        isa: Isa,
+        rows: usize,
+        weights: &Packed,
+        fill: impl Fn(usize, &mut [f32]) + Sync,
+    ) {
+        /// Rows that are worth a task.
+        const TASK_ROWS: usize = 4;
+        let inputs = weights.inputs;
+        self.rows = rows;
+        self.floats.resize(rows * inputs, 0.0);
+        let floats = Shared::new(&mut self.floats);
+        let coded = weights.has_blocks();
+        self.codes.resize(isa, if coded { rows } else { 0 }, inputs);
+        let (codes, stride) = self.codes.rows_mut();
+        let codes = Shared::new(codes);
+        threads.run(rows.div_ceil(TASK_ROWS), |_, task| {
+            for row in task * TASK_ROWS..rows.min((task + 1) * TASK_ROWS) {
+                // SAFETY: every row is in one task only.
+                let floats = unsafe { floats.part(row * inputs..(row + 1) * inputs) };
+                fill(row, floats);
+                if coded {
+                    // SAFETY: as above.
+                    blocks::quantise(isa, floats, unsafe { codes.part(row * stride..(row + 1) * stride) });
+                }
+            }
+        });
+    }
+}
+
+/// `out[r] = W x[r]` for every row of `x`; rows of `out` are as long as `W` has outputs.
+pub(crate) fn matmul(threads: &Threads, isa: Isa, weights: &Packed, x: &Input, out: &mut Vec<f32>) {
+    out.resize(x.rows * weights.outputs, 0.0);
+    let sheet = Sheet::new(out, weights.outputs);
+    let panels: usize = weights.parts.iter().map(Part::panels).sum();
+    let step = (panels / (TASKS_PER_THREAD * threads.count())).max(1);
+    threads.run(panels.div_ceil(step), |_, task| {
+        let (mut first, mut before) = (task * step, 0);
+        let end = panels.min(first + step);
+        for part in &weights.parts {
+            let range = first.max(before) - before..end.min(before + part.panels()).max(before) - before;
+            if !range.is_empty() {
+                // SAFETY: every panel is in one task only, and columns of different panels are apart.
+                unsafe { multiply_panels(isa, part, range, x, sheet) };
+            }
+            before += part.panels();
+            first = first.max(before);
         }
-    }
-
-    pub fn copy_row(&self, row: usize, into: &mut [f32]) {
-        self.row(row, |first, values| into[first..first + values.len()].copy_from_slice(values));
-    }
+    });
 }
 
-/// `out[r] = W x[r]` for every row of `x`.
-pub(crate) fn matmul(isa: Isa, weights: &Packed, x: &[f32], out: &mut Panels) {
-    out.rows = x.len() / weights.inputs;
-    out.outputs = weights.outputs;
-    out.data.resize(out.rows * PANEL * weights.outputs.div_ceil(PANEL), 0.0);
-    let panels = out.data.par_chunks_mut(out.rows * PANEL).enumerate();
-    match &weights.panels {
-        Layout::Floats(weights) => panels.for_each(|(panel, out)| weights.multiply(isa, panel, x, out)),
-        Layout::Bytes(weights) => {
-            let x = ByteRows::quantise(isa, x, weights.inputs());
-            panels.for_each(|(panel, out)| weights.multiply(isa, panel, &x, out));
+/// All rows against some panels of a part.
+///
+/// # Safety
+/// Nobody else writes their columns.
+unsafe fn multiply_panels(isa: Isa, part: &Part, panels: std::ops::Range<usize>, x: &Input, out: Sheet<'_>) {
+    let columns = |panel: usize| {
+        let first = part.first + panel * part.width();
+        first..(first + part.width()).min(part.first + part.outputs)
+    };
+    match &part.layout {
+        Layout::Floats(weights) => {
+            for panel in panels {
+                weights.multiply(isa, panel, &x.floats, |row, results| {
+                    // SAFETY: the caller's promise.
+                    unsafe { out.put(row, columns(panel), results) };
+                });
+            }
+        }
+        Layout::Blocks(weights) => {
+            for first in (0..x.rows).step_by(ROW_BLOCK) {
+                let rows = first..x.rows.min(first + ROW_BLOCK);
+                for panel in panels.clone() {
+                    weights.multiply(isa, panel, &x.codes, rows.clone(), |row, results| {
+                        // SAFETY: the caller's promise.
+                        unsafe { out.put(row, columns(panel), results) };
+                    });
+                }
+            }
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use crate::kernel::bytes::tests::{dot, q8_0};
+    use crate::kernel::blocks::tests::dot;
     use crate::kernel::rows::tests::{near, numbers};
+    use crate::load::DType;
     use proptest::prelude::*;
 
-    fn multiply(isa: Isa, weights: &Packed, x: &[f32], panels: &mut Panels) -> Vec<Vec<f32>> {
-        matmul(isa, weights, x, panels);
-        let rows = x.len() / weights.inputs;
-        let copy = |row| {
-            let mut out = vec![f32::NAN; weights.outputs()];
-            panels.copy_row(row, &mut out);
-            out
+    /// Random rows as a file holds them: any bytes, and scales below 2, subnormal ones too.
+    pub fn stored(seed: u64, name: u64, dtype: DType, outputs: usize, inputs: usize) -> Vec<u8> {
+        if dtype == DType::F32 {
+            return bytemuck::cast_slice(&numbers(seed, name, outputs * inputs)).to_vec();
+        }
+        let count = outputs * inputs / dtype.block_len() * dtype.block_bytes();
+        let mut bytes: Vec<u8> =
+            numbers(seed, name, count).iter().map(|x| ((x + 2.0) * 64.0) as u8).collect();
+        // The high bytes of the scales: without their highest exponent bit, none says infinity.
+        let high: &[usize] = match dtype {
+            DType::Q3K => &[109],
+            DType::Q6K => &[209],
+            DType::Q4_1 | DType::Q5_1 | DType::Q4K | DType::Q5K => &[1, 3],
+            _ => &[1],
         };
-        (0..rows).map(copy).collect()
+        for block in bytes.chunks_mut(dtype.block_bytes()) {
+            for &at in high {
+                block[at] &= 0xbf;
+            }
+        }
+        bytes
+    }
+
+    fn multiply(threads: &Threads, isa: Isa, weights: &Packed, x: &[f32], out: &mut Vec<f32>) {
+        let mut input = Input::default();
+        input.fill(threads, isa, x.len() / weights.inputs, weights, |row, into| {
+            into.copy_from_slice(&x[row * weights.inputs..][..weights.inputs]);
+        });
+        matmul(threads, isa, weights, &input, out);
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Some parts of floats, some of bytes, one below the other.
+        /// Parts of several types, one below the other.
         #[test]
         fn stacked_matrices_multiply(
             seed: u64,
-            rows in 1usize..20,
+            rows in prop::sample::select(vec![1usize, 2, 5, 16, 70]),
             blocks in 1usize..4,
-            parts in prop::collection::vec((1usize..50, any::<bool>()), 1..4),
-            all_bytes: bool,
+            parts in prop::collection::vec(
+                (1usize..50, prop::sample::select(vec![DType::F32, DType::Q8_0, DType::Q4_1])), 1..4),
+            count in 1usize..4,
         ) {
             let inputs = 32 * blocks;
-            let data = |(name, &(outputs, bytes)): (u64, &(usize, bool))| match bytes || all_bytes {
-                true => (DType::Q8_0, outputs, q8_0(seed, name, outputs, inputs)),
-                false => {
-                    let floats = numbers(seed, name, outputs * inputs);
-                    (DType::F32, outputs, bytemuck::cast_slice(&floats).to_vec())
-                }
-            };
-            let data: Vec<(DType, usize, Vec<u8>)> = (1..).zip(&parts).map(data).collect();
-            let tensors: Vec<Tensor<'_>> = data
-                .iter()
-                .map(|(dtype, outputs, data)| Tensor { dtype: *dtype, shape: vec![*outputs, inputs], data })
-                .collect();
-            // Every output: its weights, and the bytes they come from.
-            let plain: Vec<f32> = tensors.iter().flat_map(Tensor::to_f32).collect();
-            let plain: Vec<&[f32]> = plain.chunks(inputs).collect();
-            let stored: Vec<&[u8]> = tensors.iter().flat_map(|t| t.data.chunks(t.row_bytes())).collect();
-            let only_bytes = tensors.iter().all(|t| t.dtype == DType::Q8_0);
-
+            let data: Vec<Vec<u8>> =
+                (1..).zip(&parts).map(|(name, &(outputs, dtype))| stored(seed, name, dtype, outputs, inputs)).collect();
+            let tensor = |(&(outputs, dtype), data)| Tensor { dtype, shape: vec![outputs, inputs], data };
+            let tensors: Vec<Tensor<'_>> = parts.iter().zip(data.iter().map(Vec::as_slice)).map(tensor).collect();
+            let all: Vec<(DType, &[u8])> =
+                tensors.iter().flat_map(|t| t.data.chunks(t.row_bytes()).map(|row| (t.dtype, row))).collect();
             let x = numbers(seed, 0, rows * inputs);
+            let threads = Threads::new(count).unwrap();
             // Used again and again, as in a run: what an earlier product left must not show.
-            let mut panels = Panels::default();
+            let (mut out, mut alone) = (vec![f32::NAN; 7], Vec::new());
             for isa in Isa::available() {
                 let weights = Packed::stack(isa, &tensors);
-                prop_assert_eq!(weights.outputs(), plain.len());
-                let mut output = vec![f32::NAN; inputs];
-                for (o, &plain) in plain.iter().enumerate() {
-                    weights.output(o, &mut output);
-                    prop_assert_eq!(&output, plain, "{}", isa);
-                }
-                let together = multiply(isa, &weights, &x, &mut panels);
-                for (x, got) in x.chunks(inputs).zip(together) {
-                    for (o, &got) in got.iter().enumerate() {
-                        let (want, size) = if only_bytes && isa.has_byte_dot() {
-                            dot(x, stored[o])
-                        } else {
-                            let terms = || x.iter().zip(plain[o]).map(|(&x, &w)| f64::from(x) * f64::from(w));
+                multiply(&threads, isa, &weights, &x, &mut out);
+                prop_assert_eq!(out.len(), rows * all.len());
+                for (x, got) in x.chunks(inputs).zip(out.chunks(all.len())) {
+                    for (&got, &(dtype, row)) in got.iter().zip(&all) {
+                        let (want, size) = if dtype == DType::F32 {
+                            let weights: &[f32] = bytemuck::cast_slice(row);
+                            let terms = || x.iter().zip(weights).map(|(&x, &w)| f64::from(x) * f64::from(w));
                             (terms().sum(), terms().map(f64::abs).sum())
+                        } else {
+                            dot(isa, x, dtype, row)
                         };
                         prop_assert!(near(got, want, size, 1e-5), "{isa}: {got} for {want}");
                     }
-                    let alone = multiply(isa, &weights, x, &mut panels);
+                    multiply(&threads, isa, &weights, x, &mut alone);
                     let bits = |row: &[f32]| row.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-                    prop_assert_eq!(bits(&got), bits(&alone[0]), "{} alone", isa);
+                    prop_assert_eq!(bits(got), bits(&alone), "{} alone", isa);
                 }
             }
         }

@@ -10,14 +10,16 @@
 #![allow(clippy::needless_range_loop)]
 
 mod attention;
-mod bytes;
+mod blocks;
 mod floats;
 mod isa;
 mod lanes;
 mod matmul;
 mod rows;
+mod sheet;
 
-pub(crate) use attention::{Attention, PAGE, View};
+pub use attention::KvType;
+pub(crate) use attention::{Answers, Attention, PAGE, Plan, View};
 pub use isa::Isa;
-pub(crate) use matmul::{Packed, Panels, matmul};
+pub(crate) use matmul::{Input, Packed, matmul};
 pub(crate) use rows::{exp_sum, max, rms_norm, rope, swiglu};

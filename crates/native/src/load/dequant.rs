@@ -121,7 +121,7 @@ fn q3k(b: &[u8], y: &mut [f32]) {
 
 /// The 8 scales and 8 minima of `Q4K` and `Q5K`, 6 bits each in 12 bytes: four of each lie open in the low 6
 /// bits of bytes 0..8; the other four have nibbles in bytes 8..12 and their top bits above the first four.
-fn scale_and_min(packed: &[u8], i: usize) -> (f32, f32) {
+pub(super) fn scale_and_min(packed: &[u8], i: usize) -> (f32, f32) {
     let (scale, min) = match i {
         0..4 => (packed[i] & 63, packed[i + 4] & 63),
         _ => (packed[i + 4] & 15 | packed[i - 4] >> 6 << 4, packed[i + 4] >> 4 | packed[i] >> 6 << 4),

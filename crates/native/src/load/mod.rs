@@ -22,6 +22,7 @@ mod hf;
 mod hf_config;
 mod pretokenize;
 mod quiet;
+pub(crate) mod runs;
 mod tensor;
 mod tokenizer;
 

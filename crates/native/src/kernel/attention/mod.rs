@@ -1,0 +1,121 @@
+//! Attention that walks pages, not sequences.
+//!
+//! A page holds the keys and values of [`PAGE`] tokens. Branches of a tree share the pages of what they have in common,
+//! always at the same index of their page tables, because what is shared is a prefix. So the queries of a step are sorted
+//! by their page tables and walked index by index: neighbours with the same page are answered together, while its keys
+//! and values are in the cache.
+//!
+//! The past is cut into [segments](plan) of a fixed number of pages. A task answers some rows against one segment for one
+//! head ([`answer`]); the answers of a row's segments are then [merged](Answers::merge). A long sequence thus
+//! occupies all threads, and because segments begin at fixed places, a row's arithmetic is the same alone or in company.
+
+mod answer;
+mod page;
+mod plan;
+
+use super::isa::Isa;
+use super::lanes::{LANES, exp};
+use crate::threads::{Shared, Threads};
+
+use answer::Worker;
+pub use page::KvType;
+pub(crate) use plan::{Plan, View};
+
+/// Tokens in a page: one lane each, so that a dot product with a whole page is one vector.
+pub(crate) const PAGE: usize = LANES;
+
+/// The shape of a layer's attention.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attention {
+    pub heads: usize,
+    pub kv_heads: usize,
+    pub head_dim: usize,
+    pub kv: KvType,
+}
+
+impl Attention {
+    /// Query heads that share a head of keys and values.
+    fn group(&self) -> usize {
+        self.heads / self.kv_heads
+    }
+
+    /// `head_dim`, rounded up to whole lanes.
+    fn value_width(&self) -> usize {
+        self.head_dim.next_multiple_of(LANES)
+    }
+}
+
+/// What every row's queries found in every segment, and the memory to find it.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    workers: Vec<Worker>,
+    /// For each part of the plan and each of its queries: [`Answers::stride`] numbers.
+    found: Vec<f32>,
+}
+
+impl Answers {
+    /// Weighted values, their largest score, and the sum of their weights.
+    fn stride(shape: &Attention) -> usize {
+        shape.value_width() + 2
+    }
+
+    /// Answers the queries of every view in the plan: `queries` are rows of all heads. `page` gives this layer's part of a
+    /// page.
+    pub fn find<'p>(
+        &mut self,
+        threads: &Threads,
+        isa: Isa,
+        shape: &Attention,
+        plan: &Plan<'_>,
+        page: impl Fn(u32) -> &'p [u8] + Sync,
+        queries: &[f32],
+    ) {
+        let per_view = shape.group() * Self::stride(shape);
+        self.found.resize(plan.answers() * shape.kv_heads * per_view, 0.0);
+        self.workers.resize_with(threads.count(), Worker::default);
+        let (found, workers) = (Shared::new(&mut self.found), Shared::new(&mut self.workers));
+        threads.run(plan.parts.len() * shape.kv_heads, |worker, task| {
+            let (part, head) = (&plan.parts[task / shape.kv_heads], task % shape.kv_heads);
+            let views = plan.views(part).len();
+            let first = (part.first_answer * shape.kv_heads + head * views) * per_view;
+            // SAFETY: a worker runs one task at a time, and every task has its own answers.
+            let (worker, found) = unsafe {
+                (&mut workers.part(worker..worker + 1)[0], found.part(first..first + views * per_view))
+            };
+            worker.answer(isa, shape, plan, part, head, &page, queries, found);
+        });
+    }
+
+    /// The row's attention, all heads, from what its segments gave: each weighed by how its largest score compares.
+    pub fn merge(&self, shape: &Attention, plan: &Plan<'_>, row: usize, out: &mut [f32]) {
+        let (stride, group) = (Self::stride(shape), shape.group());
+        for (head, out) in out.chunks_exact_mut(shape.head_dim).enumerate() {
+            let answers = || {
+                plan.answers_of(row).map(|(part, view)| {
+                    let views = plan.views(part).len();
+                    let first = part.first_answer * shape.kv_heads + head / group * views + view;
+                    let found = &self.found[(first * group + head % group) * stride..][..stride];
+                    let (sums, rest) = found.split_at(stride - 2);
+                    (&sums[..shape.head_dim], rest[0], rest[1])
+                })
+            };
+            let top =
+                answers().fold(f32::NEG_INFINITY, |top, (_, other, _)| if other > top { other } else { top });
+            out.fill(0.0);
+            let mut total = 0.0;
+            for (sums, own, weight) in answers() {
+                let share = exp::<false>(own - top);
+                total += weight * share;
+                for (out, sum) in out.iter_mut().zip(sums) {
+                    *out += sum * share;
+                }
+            }
+            for out in out {
+                *out /= total;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

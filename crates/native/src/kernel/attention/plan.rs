@@ -1,0 +1,134 @@
+//! Who meets which page: worked out once a step, used by every layer and head.
+
+use super::PAGE;
+
+/// Pages in a segment. Short ones balance better over threads, long ones have fewer answers to merge.
+pub(super) const SEGMENT: usize = 8;
+/// Rows of one part. More would share pages better, fewer need less memory near the processor.
+const PART_ROWS: usize = 32;
+
+/// One row's view of the past.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub row: usize,
+    /// Its page table.
+    pub pages: &'a [u32],
+    /// How many tokens it sees, itself included.
+    pub len: usize,
+}
+
+impl View<'_> {
+    /// How many tokens of the page at this index of its table it sees.
+    pub fn sees(&self, level: usize) -> usize {
+        self.len.saturating_sub(level * PAGE).min(PAGE)
+    }
+}
+
+/// Neighbouring views and the segment that they are to be answered for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    first_view: usize,
+    views: usize,
+    pub segment: usize,
+    first_run: usize,
+    runs: usize,
+    /// Answers before this part's, of one head each.
+    pub first_answer: usize,
+}
+
+/// Views of a part, counted from its first, that see the same page.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Run {
+    pub first: usize,
+    pub count: usize,
+    /// Which page of the segment.
+    pub level: usize,
+    pub page: u32,
+}
+
+/// A step's attention.
+#[derive(Debug, Default)]
+pub(crate) struct Plan<'a> {
+    views: Vec<View<'a>>,
+    pub(super) parts: Vec<Part>,
+    runs: Vec<Run>,
+    /// Where each row's view is.
+    places: Vec<usize>,
+    /// Parts of each group of [`PART_ROWS`] views.
+    groups: Vec<std::ops::Range<usize>>,
+}
+
+impl<'a> Plan<'a> {
+    /// For rows `0..views.len()`, one view each.
+    pub fn new(mut views: Vec<View<'a>>) -> Self {
+        // Branches of one trunk become neighbours.
+        views.sort_by(|a, b| a.pages.cmp(b.pages).then(a.len.cmp(&b.len)));
+        let mut plan = Plan { places: vec![0; views.len()], ..Plan::default() };
+        for (place, view) in views.iter().enumerate() {
+            plan.places[view.row] = place;
+        }
+        let mut answers = 0;
+        for (group, members) in views.chunks(PART_ROWS).enumerate() {
+            let first_part = plan.parts.len();
+            let levels = members.iter().map(|v| v.len.div_ceil(PAGE)).max().unwrap_or(0);
+            for segment in 0..levels.div_ceil(SEGMENT) {
+                let first_run = plan.runs.len();
+                for level in 0..SEGMENT {
+                    add_runs(members, segment * SEGMENT, level, &mut plan.runs);
+                }
+                plan.parts.push(Part {
+                    first_view: group * PART_ROWS,
+                    views: members.len(),
+                    segment,
+                    first_run,
+                    runs: plan.runs.len() - first_run,
+                    first_answer: answers,
+                });
+                answers += members.len();
+            }
+            plan.groups.push(first_part..plan.parts.len());
+        }
+        plan.views = views;
+        plan
+    }
+
+    /// Answers of all parts, for one head.
+    pub(super) fn answers(&self) -> usize {
+        self.parts.last().map_or(0, |part| part.first_answer + part.views)
+    }
+
+    pub(super) fn views(&self, part: &Part) -> &[View<'a>] {
+        &self.views[part.first_view..][..part.views]
+    }
+
+    /// The runs of a part, page by page.
+    pub(super) fn runs(&self, part: &Part) -> &[Run] {
+        &self.runs[part.first_run..][..part.runs]
+    }
+
+    /// The parts that answer a row, in the order of their segments, and which of their views it is.
+    pub(super) fn answers_of(&self, row: usize) -> impl Iterator<Item = (&Part, usize)> {
+        let place = self.places[row];
+        let segments = self.views[place].len.div_ceil(PAGE * SEGMENT);
+        self.parts[self.groups[place / PART_ROWS].clone()][..segments]
+            .iter()
+            .map(move |part| (part, place % PART_ROWS))
+    }
+}
+
+/// Runs of views that see the same page at an index of their tables.
+fn add_runs(views: &[View<'_>], first_level: usize, level: usize, runs: &mut Vec<Run>) {
+    let index = first_level + level;
+    let mut at = 0;
+    while at < views.len() {
+        if views[at].sees(index) == 0 {
+            at += 1;
+            continue;
+        }
+        let page = views[at].pages[index];
+        let same = |v: &&View<'_>| v.sees(index) > 0 && v.pages[index] == page;
+        let count = views[at..].iter().take_while(same).count();
+        runs.push(Run { first: at, count, level, page });
+        at += count;
+    }
+}

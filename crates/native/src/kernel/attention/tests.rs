@@ -1,0 +1,175 @@
+//! Against attention by the book.
+
+use super::*;
+use crate::kernel::rows::tests::{near, numbers};
+use crate::pages::{Pool, Table};
+use half::f16;
+use proptest::prelude::*;
+
+/// A sequence and what was stored for each of its tokens: keys and values of all heads.
+#[derive(Debug, Default)]
+struct Branch {
+    table: Table,
+    tokens: Vec<(Vec<f32>, Vec<f32>)>,
+}
+
+/// Branches that leave each other at any token, in pages that others used before.
+fn branches(
+    shape: &Attention,
+    seed: u64,
+    plan: &[(prop::sample::Index, usize, usize)],
+) -> (Pool, Vec<Branch>) {
+    let mut pool = Pool::new(1000, shape.page_bytes());
+    let width = shape.kv_heads * shape.head_dim;
+    // What the system gives is zero; what a sequence leaves behind is anything that is finite, read in any way.
+    let mut litter = Table::default();
+    litter.grow(&mut pool, 100 * PAGE).unwrap();
+    for &id in litter.pages() {
+        pool.data_mut(id).fill(0x7b);
+    }
+    litter.clear(&mut pool);
+    let mut branches: Vec<Branch> = Vec::new();
+    for (name, (parent, shared, more)) in (1..).zip(plan) {
+        let mut branch = Branch::default();
+        if let Some(parent) = (!branches.is_empty()).then(|| &branches[parent.index(branches.len())]) {
+            let shared = shared.min(&parent.tokens.len()).to_owned();
+            branch = Branch {
+                table: parent.table.share(&mut pool, shared),
+                tokens: parent.tokens[..shared].to_vec(),
+            };
+        }
+        let first = branch.table.len();
+        branch.table.grow(&mut pool, *more).unwrap();
+        let random = numbers(seed, name, more * 2 * width);
+        for (position, random) in (first..).zip(random.chunks(2 * width)) {
+            let (keys, values) = random.split_at(width);
+            let page = pool.data_mut(branch.table.pages()[position / PAGE]);
+            shape.store(page, position % PAGE, keys, values);
+            branch.tokens.push((keys.to_vec(), values.to_vec()));
+        }
+        branches.push(branch);
+    }
+    (pool, branches)
+}
+
+/// What a page keeps of the numbers of one token and head.
+fn kept(kv: KvType, numbers: &[f32]) -> Vec<f64> {
+    match kv {
+        KvType::F16 => numbers.iter().map(|&x| f16::from_f32(x).to_f64()).collect(),
+        KvType::Q8 => {
+            let largest = numbers.iter().fold(0f32, |a, b| a.max(b.abs()));
+            let code = |x: &f32| f64::from((x * (127.0 / largest)).round_ties_even());
+            numbers.iter().map(|x| code(x) * f64::from(largest / 127.0)).collect()
+        }
+    }
+}
+
+/// One head: softmax over all tokens at once, in double precision, of what pages keep.
+fn head(kv: KvType, query: &[f32], past: &[(&[f32], &[f32])]) -> Vec<f64> {
+    let score = |keys: &[f32]| {
+        let products = query.iter().zip(kept(kv, keys)).map(|(&q, k)| f64::from(q) * k);
+        products.sum::<f64>() / (query.len() as f64).sqrt()
+    };
+    let weights: Vec<f64> = past.iter().map(|(keys, _)| score(keys).exp()).collect();
+    let total: f64 = weights.iter().sum();
+    let mut out = vec![0.0; query.len()];
+    for (weight, (_, values)) in weights.iter().zip(past) {
+        for (out, value) in out.iter_mut().zip(kept(kv, values)) {
+            *out += weight / total * value;
+        }
+    }
+    out
+}
+
+fn attend(
+    threads: &Threads,
+    shape: &Attention,
+    isa: Isa,
+    pool: &Pool,
+    views: &[View<'_>],
+    queries: &[f32],
+) -> Vec<f32> {
+    let plan = Plan::new(views.to_vec());
+    // Used before, by another step.
+    let mut answers = Answers { found: vec![f32::NAN; 7], ..Answers::default() };
+    answers.find(threads, isa, shape, &plan, |id| pool.data(id), queries);
+    let width = shape.heads * shape.head_dim;
+    let mut out = vec![f32::NAN; queries.len()];
+    for (row, out) in out.chunks_mut(width).enumerate() {
+        answers.merge(shape, &plan, row, out);
+    }
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Against the book. Those who fuse agree to the last bit, and a row in company with the same row alone.
+    #[test]
+    fn rows_attend_to_their_own_past(
+        seed: u64,
+        group in 1usize..4,
+        kv_heads in 1usize..4,
+        head_dim in prop::sample::select(vec![2usize, 6, 16, 20, 32, 64, 80]),
+        kv in prop::sample::select(vec![KvType::F16, KvType::Q8]),
+        // Some longer than a segment.
+        plan in prop::collection::vec((any::<prop::sample::Index>(), 0usize..300, 1usize..200), 1..8),
+        rows in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..40),
+    ) {
+        let shape = Attention { heads: group * kv_heads, kv_heads, head_dim, kv };
+        let (pool, branches) = branches(&shape, seed, &plan);
+        let seen = |(branch, len): &(prop::sample::Index, prop::sample::Index)| {
+            let branch = &branches[branch.index(branches.len())];
+            (branch, 1 + len.index(branch.tokens.len()))
+        };
+        let seen: Vec<(&Branch, usize)> = rows.iter().map(seen).collect();
+        let views = seen.iter().enumerate();
+        let views: Vec<View<'_>> =
+            views.map(|(row, &(branch, len))| View { row, pages: branch.table.pages(), len }).collect();
+        let width = shape.heads * head_dim;
+        let queries = numbers(seed, 0, rows.len() * width);
+        let threads = Threads::new(2).unwrap();
+        let mut fused: Option<Vec<f32>> = None;
+        for isa in Isa::available() {
+            let out = attend(&threads, &shape, isa, &pool, &views, &queries);
+            for view in &views {
+                let (query, got) = (&queries[view.row * width..][..width], &out[view.row * width..][..width]);
+                let alone = attend(&threads, &shape, isa, &pool, &[View { row: 0, ..*view }], query);
+                let bits = |row: &[f32]| row.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                prop_assert_eq!(bits(got), bits(&alone), "{} alone", isa);
+                let (branch, len) = seen[view.row];
+                for (h, (query, got)) in query.chunks(head_dim).zip(got.chunks(head_dim)).enumerate() {
+                    let part = h / group * head_dim..(h / group + 1) * head_dim;
+                    let past: Vec<(&[f32], &[f32])> =
+                        branch.tokens[..len].iter().map(|(k, v)| (&k[part.clone()], &v[part.clone()])).collect();
+                    for (got, want) in got.iter().zip(head(kv, query, &past)) {
+                        prop_assert!(near(*got, want, 2.0, 5e-6), "{isa}: {got} for {want}");
+                    }
+                }
+            }
+            if isa.to_string() != "portable" {
+                prop_assert!(fused.get_or_insert(out.clone()) == &out, "{isa} differs from a wider unit");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_page_cannot_hold_stays_finite() {
+    let shape = |kv| Attention { heads: 1, kv_heads: 1, head_dim: 4, kv };
+    let threads = Threads::new(2).unwrap();
+    let hostile = [1e38, f32::NEG_INFINITY, f32::NAN, 0.5];
+    for kv in [KvType::F16, KvType::Q8] {
+        let shape = shape(kv);
+        let mut pool = Pool::new(1, shape.page_bytes());
+        let mut table = Table::default();
+        table.grow(&mut pool, 1).unwrap();
+        let page = pool.data_mut(table.pages()[0]);
+        shape.store(page, 0, &hostile, &hostile);
+        let view = View { row: 0, pages: table.pages(), len: 1 };
+        for isa in Isa::available() {
+            let out = attend(&threads, &shape, isa, &pool, &[view], &[0.0; 4]);
+            assert!(out.iter().all(|x| x.is_finite()), "{kv:?} {isa}: {out:?}");
+        }
+    }
+}

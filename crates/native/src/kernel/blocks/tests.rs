@@ -1,0 +1,180 @@
+//! Against exact whole numbers and doubles, for every instruction set.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::kernel::matmul::tests::stored;
+use crate::kernel::rows::tests::{near, numbers};
+use crate::load::DType;
+
+/// Scale and codes of each block of a row of activations.
+fn coded(isa: Isa, x: &[f32]) -> Vec<(f64, Vec<i64>)> {
+    let (rows, per_word) = (codes(isa, x, x.len()), isa.activations_per_word());
+    let block = |b: usize| {
+        let block = rows.block(0, b, BLOCK / per_word);
+        let mut codes = vec![0; BLOCK];
+        for (word, bits) in block.words().iter().enumerate() {
+            for j in 0..per_word {
+                codes[input_of(per_word, word, j)] = match per_word {
+                    4 => i64::from(bytemuck::cast::<i32, [i8; 4]>(*bits)[j]),
+                    _ => i64::from(bytemuck::cast::<i32, [i16; 2]>(*bits)[j]),
+                };
+            }
+        }
+        (f64::from(block.scale()), codes)
+    };
+    (0..x.len() / BLOCK).map(block).collect()
+}
+
+/// The exact dot product of a row of activations, turned into codes, with a stored row, and the size of its terms.
+pub fn dot(isa: Isa, x: &[f32], dtype: DType, row: &[u8]) -> (f64, f64) {
+    let (mut sum, mut size) = (0.0, 0.0);
+    for ((scale, codes), run) in coded(isa, x).into_iter().zip(runs(dtype, row)) {
+        for (i, code) in codes.into_iter().enumerate() {
+            let product = code as f64 * f64::from(run.codes[i]) * f64::from(run.scales[i / 16]);
+            let min = code as f64 * f64::from(run.min);
+            sum += scale * (product + min);
+            size += scale * (product.abs() + min.abs());
+        }
+    }
+    (sum, size)
+}
+
+fn codes(isa: Isa, x: &[f32], inputs: usize) -> CodeRows {
+    let mut rows = CodeRows::default();
+    rows.resize(isa, x.len() / inputs, inputs);
+    let (records, stride) = rows.rows_mut();
+    for (x, row) in x.chunks(inputs).zip(records.chunks_mut(stride)) {
+        quantise(isa, x, row);
+    }
+    rows
+}
+
+fn multiply(isa: Isa, panels: &BlockPanels, x: &CodeRows, rows: usize, outputs: usize) -> Vec<f32> {
+    let mut out = vec![f32::NAN; rows * outputs];
+    for panel in 0..outputs.div_ceil(LANES) {
+        panels.multiply(isa, panel, x, 0..rows, |row, results| {
+            let first = panel * LANES;
+            let count = LANES.min(outputs - first);
+            out[row * outputs + first..][..count].copy_from_slice(&results[..count]);
+        });
+    }
+    out
+}
+
+const TYPES: [DType; 9] = [
+    DType::Q4_0,
+    DType::Q4_1,
+    DType::Q5_0,
+    DType::Q5_1,
+    DType::Q8_0,
+    DType::Q3K,
+    DType::Q4K,
+    DType::Q5K,
+    DType::Q6K,
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A row in company equals the same row alone to the last bit, and so do all instruction sets that fuse.
+    #[test]
+    fn panels_multiply(
+        seed: u64,
+        dtype in prop::sample::select(TYPES.as_slice()),
+        rows in 1usize..20,
+        blocks in 1usize..5,
+        outputs in 1usize..50,
+    ) {
+        let inputs = blocks * dtype.block_len();
+        let data = stored(seed, 0, dtype, outputs, inputs);
+        let x = numbers(seed, 1, rows * inputs);
+        let tensor = Tensor { dtype, shape: vec![outputs, inputs], data: &data };
+        let mut fused: Option<Vec<f32>> = None;
+        for isa in Isa::available() {
+            let panels = BlockPanels::pack(isa, &tensor).unwrap();
+            let out = multiply(isa, &panels, &codes(isa, &x, inputs), rows, outputs);
+            for (x, out) in x.chunks(inputs).zip(out.chunks(outputs)) {
+                let alone = multiply(isa, &panels, &codes(isa, x, inputs), 1, outputs);
+                for (o, row) in data.chunks(tensor.row_bytes()).enumerate() {
+                    let (want, size) = dot(isa, x, dtype, row);
+                    // A few roundings a block, and no more: the whole numbers are exact.
+                    prop_assert!(near(out[o], want, size, 1e-6), "{isa}: {} for {want}", out[o]);
+                    prop_assert_eq!(out[o].to_bits(), alone[o].to_bits(), "{} alone", isa);
+                }
+            }
+            if !isa.is_rough() && isa.to_string() != "portable" {
+                prop_assert!(fused.get_or_insert(out.clone()) == &out, "{isa} differs from a wider unit");
+            }
+        }
+    }
+
+    /// Weights can be read back, whatever order they were packed in.
+    #[test]
+    fn panels_keep_their_weights(
+        seed: u64,
+        dtype in prop::sample::select(TYPES.as_slice()),
+        blocks in 1usize..3,
+        outputs in 1usize..40,
+    ) {
+        let inputs = blocks * dtype.block_len();
+        let data = stored(seed, 0, dtype, outputs, inputs);
+        let tensor = Tensor { dtype, shape: vec![outputs, inputs], data: &data };
+        let plain = tensor.to_f32();
+        for isa in Isa::available() {
+            let panels = BlockPanels::pack(isa, &tensor).unwrap();
+            let mut got = vec![f32::NAN; inputs];
+            for (o, want) in plain.chunks(inputs).enumerate() {
+                panels.output(o, &mut got);
+                let largest = want.iter().fold(0f32, |a, b| a.max(b.abs()));
+                for (got, want) in got.iter().zip(want) {
+                    // A minimum of minus eight scales is rounded apart from the product.
+                    prop_assert!((got - want).abs() <= 1e-6 * largest, "{isa}: {got} for {want}");
+                }
+            }
+        }
+    }
+
+    /// Blocks of any size down to nothing, with ties: every number is the nearest that its block can say.
+    #[test]
+    fn activations_are_rounded_to_the_nearest(
+        seed: u64,
+        blocks in 1usize..4,
+        exponents in prop::collection::vec(-100i32..100, 4),
+        zero in 0usize..6,
+    ) {
+        let mut x = numbers(seed, 0, blocks * BLOCK);
+        for (at, (block, exponent)) in x.chunks_mut(BLOCK).zip(exponents).enumerate() {
+            for x in block.iter_mut() {
+                *x *= 2f32.powi(exponent);
+            }
+            // A scale of exactly a power of two, under which this number lies between two codes.
+            block[0] = 127.0 * 2f32.powi(exponent + 1);
+            block[1] = 2.5 * 2f32.powi(exponent + 1);
+            if at == zero {
+                block.fill(0.0);
+            }
+        }
+        for isa in Isa::available() {
+            let most = if isa.is_rough() { f32::from(i8::MAX) } else { f32::from(i16::MAX) };
+            let rows = codes(isa, &x, blocks * BLOCK);
+            for (b, ((scale, codes), x)) in coded(isa, &x).into_iter().zip(x.chunks(BLOCK)).enumerate() {
+                let largest = x.iter().fold(0f32, |a, b| a.max(b.abs()));
+                prop_assert_eq!(scale, f64::from(largest / most), "{}", isa);
+                let inverse = if largest > 0.0 { most / largest } else { 0.0 };
+                for (&x, &code) in x.iter().zip(&codes) {
+                    // A product of two floats is exact in double precision, as it is in a fused operation. Without one it
+                    // is rounded first, which may make a tie of what was none.
+                    let exact = f64::from(x) * f64::from(inverse);
+                    let tie = isa.to_string() == "portable" && (exact.fract().abs() - 0.5).abs() < 1e-2;
+                    prop_assert!(code == exact.round_ties_even() as i64 || tie, "{isa}: {exact} became {code}");
+                }
+                let (total, block) = (codes.iter().sum::<i64>(), rows.block(0, b, BLOCK / isa.activations_per_word()));
+                prop_assert_eq!(i64::from(block.total(0, 1)), total);
+                prop_assert_eq!(i64::from(block.total(1, 2)), codes[BLOCK / 2..].iter().sum::<i64>());
+                prop_assert_eq!(block.total(0, 2) + block.total(1, 2), block.total(0, 1));
+                prop_assert!(near(block.sum(), total as f64 * scale, (total as f64 * scale).abs(), 1e-6));
+            }
+        }
+    }
+}

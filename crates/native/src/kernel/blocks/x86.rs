@@ -1,0 +1,268 @@
+//! The vector units of x86-64.
+
+use std::arch::x86_64::*;
+
+use super::unit::{Factors, LANES, Line, Unit};
+
+/// AVX-512 with its dot product of 16-bit numbers.
+#[derive(Debug)]
+pub(super) struct Vnni;
+
+/// AVX-512 without: a product and an addition.
+#[derive(Debug)]
+pub(super) struct Avx512;
+
+/// Two halves of 8 lanes.
+#[derive(Debug)]
+pub(super) struct Avx2;
+
+/// AVX-512 with its dot product of bytes, for activations of 8 bits.
+#[derive(Debug)]
+pub(super) struct Vnni8;
+
+/// They differ in how activations lie in a word, and in the instruction that multiplies it.
+macro_rules! wide_unit {
+    ($unit:ident, $per_word:literal, $begin:ident, $nibbles:ident, $bytes:ident, $dot:ident) => {
+        // Every `unsafe` in here calls an instruction of the unit, which the caller vouches for, or reads or writes exactly
+        // the 64 (32, for halves) bytes of a reference.
+        impl Unit for $unit {
+            type Sums = __m512i;
+            type Codes = __m512i;
+            type Floats = __m512;
+            const ROWS: usize = 8;
+            const PER_WORD: usize = $per_word;
+
+            #[inline(always)]
+            unsafe fn zero() -> __m512 {
+                // SAFETY: see above.
+                unsafe { _mm512_setzero_ps() }
+            }
+
+            #[inline(always)]
+            unsafe fn begin(total: i32) -> __m512i {
+                // SAFETY: see above.
+                unsafe { $begin(total) }
+            }
+
+            #[inline(always)]
+            unsafe fn nibbles(line: &Line, k: usize) -> __m512i {
+                // SAFETY: see above.
+                unsafe { $nibbles(_mm512_load_si512(line.0.as_ptr().cast()), k) }
+            }
+
+            #[inline(always)]
+            unsafe fn bytes(line: &Line, k: usize) -> __m512i {
+                // SAFETY: see above.
+                unsafe { $bytes(_mm512_load_si512(line.0.as_ptr().cast()), k) }
+            }
+
+            #[inline(always)]
+            unsafe fn dot(sums: __m512i, codes: __m512i, word: i32) -> __m512i {
+                // SAFETY: see above.
+                unsafe { $dot(sums, codes, _mm512_set1_epi32(word)) }
+            }
+
+            #[inline(always)]
+            unsafe fn factors(from: Factors<'_>) -> __m512 {
+                // SAFETY: see above.
+                unsafe {
+                    match from {
+                        Factors::Half(half) => _mm512_cvtph_ps(_mm256_loadu_si256(half.as_ptr().cast())),
+                        Factors::Full(full) => _mm512_loadu_ps(full.as_ptr()),
+                    }
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn add_sums(results: __m512, sums: __m512i, factors: __m512, scale: f32) -> __m512 {
+                // SAFETY: see above.
+                unsafe {
+                    let factors = _mm512_mul_ps(factors, _mm512_set1_ps(scale));
+                    _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), factors, results)
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn add_scaled(results: __m512, factors: __m512, scale: f32) -> __m512 {
+                // SAFETY: see above.
+                unsafe { _mm512_fmadd_ps(factors, _mm512_set1_ps(scale), results) }
+            }
+
+            #[inline(always)]
+            unsafe fn store(results: __m512) -> [f32; LANES] {
+                let mut out = [0.0; LANES];
+                // SAFETY: see above.
+                unsafe { _mm512_storeu_ps(out.as_mut_ptr(), results) };
+                out
+            }
+        }
+    };
+}
+
+wide_unit!(Vnni, 2, nothing, nibble_pairs, byte_pairs, _mm512_dpwssd_epi32);
+wide_unit!(Avx512, 2, nothing, nibble_pairs, byte_pairs, multiply_and_add);
+wide_unit!(Vnni8, 4, minus_128_times, nibble_quads, byte_quads, _mm512_dpbusd_epi32);
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn nothing(_: i32) -> __m512i {
+    _mm512_setzero_si512()
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn nibble_pairs(line: __m512i, k: usize) -> __m512i {
+    let low = _mm512_set1_epi16(15);
+    match k {
+        0 => _mm512_and_si512(line, low),
+        1 => _mm512_and_si512(_mm512_srli_epi16::<4>(line), low),
+        2 => _mm512_and_si512(_mm512_srli_epi16::<8>(line), low),
+        _ => _mm512_srli_epi16::<12>(line),
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn byte_pairs(line: __m512i, k: usize) -> __m512i {
+    _mm512_srai_epi16::<8>(if k == 0 { _mm512_slli_epi16::<8>(line) } else { line })
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn multiply_and_add(sums: __m512i, codes: __m512i, words: __m512i) -> __m512i {
+    _mm512_add_epi32(sums, _mm512_madd_epi16(codes, words))
+}
+
+/// What [`byte_quads`] adds too much.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn minus_128_times(total: i32) -> __m512i {
+    _mm512_set1_epi32(-128 * total)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn nibble_quads(line: __m512i, k: usize) -> __m512i {
+    let line = if k == 0 { line } else { _mm512_srli_epi16::<4>(line) };
+    _mm512_and_si512(line, _mm512_set1_epi8(15))
+}
+
+/// The instruction wants codes without a sign: they get 128 added.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn byte_quads(line: __m512i, _: usize) -> __m512i {
+    _mm512_xor_si512(line, _mm512_set1_epi8(-128))
+}
+
+// As above: every `unsafe` calls an instruction of the unit or reads or writes exactly the bytes of a reference.
+impl Unit for Avx2 {
+    type Sums = [__m256i; 2];
+    type Codes = [__m256i; 2];
+    type Floats = [__m256; 2];
+    const ROWS: usize = 3;
+    const PER_WORD: usize = 2;
+
+    #[inline(always)]
+    unsafe fn zero() -> [__m256; 2] {
+        // SAFETY: see above.
+        unsafe { [_mm256_setzero_ps(); 2] }
+    }
+
+    #[inline(always)]
+    unsafe fn begin(_: i32) -> [__m256i; 2] {
+        // SAFETY: see above.
+        unsafe { [_mm256_setzero_si256(); 2] }
+    }
+
+    #[inline(always)]
+    unsafe fn nibbles(line: &Line, k: usize) -> [__m256i; 2] {
+        // SAFETY: see above.
+        unsafe {
+            let low = _mm256_set1_epi16(15);
+            let line = halves(line);
+            match k {
+                0 => line.map(|l| _mm256_and_si256(l, low)),
+                1 => line.map(|l| _mm256_and_si256(_mm256_srli_epi16::<4>(l), low)),
+                2 => line.map(|l| _mm256_and_si256(_mm256_srli_epi16::<8>(l), low)),
+                _ => line.map(|l| _mm256_srli_epi16::<12>(l)),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn bytes(line: &Line, k: usize) -> [__m256i; 2] {
+        // SAFETY: see above.
+        unsafe {
+            let line = halves(line);
+            let line = if k == 0 { line.map(|l| _mm256_slli_epi16::<8>(l)) } else { line };
+            line.map(|l| _mm256_srai_epi16::<8>(l))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn dot(sums: [__m256i; 2], codes: [__m256i; 2], word: i32) -> [__m256i; 2] {
+        // SAFETY: see above.
+        unsafe {
+            let word = _mm256_set1_epi32(word);
+            std::array::from_fn(|i| _mm256_add_epi32(sums[i], _mm256_madd_epi16(codes[i], word)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn factors(from: Factors<'_>) -> [__m256; 2] {
+        // SAFETY: see above.
+        unsafe {
+            match from {
+                Factors::Half(half) => {
+                    std::array::from_fn(|i| _mm256_cvtph_ps(_mm_loadu_si128(half[8 * i..].as_ptr().cast())))
+                }
+                Factors::Full(full) => std::array::from_fn(|i| _mm256_loadu_ps(full[8 * i..].as_ptr())),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add_sums(
+        results: [__m256; 2],
+        sums: [__m256i; 2],
+        factors: [__m256; 2],
+        scale: f32,
+    ) -> [__m256; 2] {
+        // SAFETY: see above.
+        unsafe {
+            let scale = _mm256_set1_ps(scale);
+            std::array::from_fn(|i| {
+                _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[i]), _mm256_mul_ps(factors[i], scale), results[i])
+            })
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add_scaled(results: [__m256; 2], factors: [__m256; 2], scale: f32) -> [__m256; 2] {
+        // SAFETY: see above.
+        unsafe {
+            let scale = _mm256_set1_ps(scale);
+            std::array::from_fn(|i| _mm256_fmadd_ps(factors[i], scale, results[i]))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(results: [__m256; 2]) -> [f32; LANES] {
+        let mut out = [0.0; LANES];
+        for (half, out) in results.iter().zip(out.chunks_exact_mut(8)) {
+            // SAFETY: see above.
+            unsafe { _mm256_storeu_ps(out.as_mut_ptr(), *half) };
+        }
+        out
+    }
+}
+
+/// The two halves of a line.
+///
+/// # Safety
+/// The machine must have AVX2.
+#[inline(always)]
+unsafe fn halves(line: &Line) -> [__m256i; 2] {
+    // SAFETY: both loads read 32 of a line's 64 bytes, which are aligned to 64.
+    unsafe { std::array::from_fn(|i| _mm256_load_si256(line.0[32 * i..].as_ptr().cast())) }
+}

@@ -1,0 +1,158 @@
+//! Quantised rows as runs of 32 small whole numbers.
+//!
+//! Kernels that multiply whole numbers want what most quantised types have in common: 32 codes of at most a byte, a scale
+//! (two where it changes in the middle, as in `Q6K`), and perhaps a minimum. This is the same knowledge as in
+//! [`dequant`](super::dequant), which is what it is tested against.
+
+use half::f16;
+
+use super::DType;
+use super::dequant::scale_and_min;
+
+/// Numbers in a run.
+pub(crate) const RUN: usize = 32;
+
+/// 32 numbers of one row: number `i` is `scales[i / 16] * codes[i] + min`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Run {
+    pub codes: [i8; RUN],
+    pub scales: [f32; 2],
+    pub min: f32,
+}
+
+/// What the runs of a type are like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RunKind {
+    /// Are all codes between 0 and 15?
+    pub nibbles: bool,
+    /// Different scales in a run: 1 or 2.
+    pub scales: usize,
+    pub min: bool,
+}
+
+impl DType {
+    /// `None` for what cannot be read as [`Run`]s: floats, and `Q2K`, whose minimum changes every 16 numbers.
+    pub(crate) fn runs(self) -> Option<RunKind> {
+        let kind = |nibbles, scales, min| Some(RunKind { nibbles, scales, min });
+        match self {
+            Self::F32 | Self::F16 | Self::BF16 | Self::Q2K => None,
+            Self::Q4_0 | Self::Q4_1 | Self::Q4K => kind(true, 1, true),
+            Self::Q5_1 | Self::Q5K => kind(false, 1, true),
+            Self::Q5_0 | Self::Q8_0 => kind(false, 1, false),
+            Self::Q3K | Self::Q6K => kind(false, 2, false),
+        }
+    }
+}
+
+/// All runs of a row. Its type must have them.
+pub(crate) fn runs(dtype: DType, row: &[u8]) -> impl Iterator<Item = Run> + '_ {
+    let per_block = dtype.block_len() / RUN;
+    row.chunks_exact(dtype.block_bytes())
+        .flat_map(move |block| (0..per_block).map(move |at| run(dtype, block, at)))
+}
+
+/// The run at one place of a block.
+fn run(dtype: DType, b: &[u8], at: usize) -> Run {
+    let half = |byte: usize| f16::from_le_bytes([b[byte], b[byte + 1]]).to_f32();
+    let nibble = |bytes: &[u8], i: usize| (bytes[i % 16] >> (i / 16 * 4) & 15) as i8;
+    let fifth = |bytes: &[u8], i: usize| ((bytes[i / 8] >> (i % 8) & 1) << 4) as i8;
+    let codes = |code: &dyn Fn(usize) -> i8| std::array::from_fn(code);
+    match dtype {
+        DType::Q4_0 => {
+            Run { codes: codes(&|i| nibble(&b[2..], i)), scales: [half(0); 2], min: -8.0 * half(0) }
+        }
+        DType::Q4_1 => Run { codes: codes(&|i| nibble(&b[4..], i)), scales: [half(0); 2], min: half(2) },
+        DType::Q5_0 => {
+            let code = |i| (nibble(&b[6..], i) | fifth(&b[2..], i)) - 16;
+            Run { codes: codes(&code), scales: [half(0); 2], min: 0.0 }
+        }
+        DType::Q5_1 => {
+            let code = |i| nibble(&b[8..], i) | fifth(&b[4..], i);
+            Run { codes: codes(&code), scales: [half(0); 2], min: half(2) }
+        }
+        DType::Q8_0 => Run { codes: codes(&|i| b[2 + i] as i8), scales: [half(0); 2], min: 0.0 },
+        DType::Q3K => q3k(b, at),
+        DType::Q4K | DType::Q5K => {
+            let (scale, min) = scale_and_min(&b[4..16], at);
+            let (fifths, nibbles) =
+                if dtype == DType::Q5K { (&b[16..48], &b[48..]) } else { (&b[..0], &b[16..]) };
+            let code = |i: usize| {
+                let low = nibbles[at / 2 * 32 + i] >> (at % 2 * 4) & 15;
+                (low | fifths.get(i).map_or(0, |f| (f >> at & 1) << 4)) as i8
+            };
+            Run { codes: codes(&code), scales: [half(0) * scale; 2], min: -half(2) * min }
+        }
+        DType::Q6K => {
+            let (part, run) = (at / 4, at % 4);
+            let code = |i: usize| {
+                let low = b[part * 64 + run % 2 * 32 + i] >> (run / 2 * 4) & 15;
+                let top = b[128 + part * 32 + i] >> (run * 2) & 3;
+                (low | top << 4) as i8 - 32
+            };
+            let scale = |i: usize| half(208) * f32::from(b[192 + at * 2 + i] as i8);
+            Run { codes: codes(&code), scales: [scale(0), scale(1)], min: 0.0 }
+        }
+        DType::F32 | DType::F16 | DType::BF16 | DType::Q2K => unreachable!("{dtype:?} has no runs"),
+    }
+}
+
+fn q3k(b: &[u8], at: usize) -> Run {
+    let (third, quants, packed) = (&b[..32], &b[32..96], &b[96..108]);
+    let code = |i: usize| {
+        let low = quants[at / 4 * 32 + i] >> (at % 4 * 2) & 3;
+        low as i8 - if third[i] >> at & 1 == 0 { 4 } else { 0 }
+    };
+    let scale = |half: usize| {
+        let i = at * 2 + half;
+        let (low, high) = (packed[i % 8] >> (i / 8 * 4) & 15, packed[8 + i % 4] >> (i / 4 * 2) & 3);
+        f16::from_le_bytes([b[108], b[109]]).to_f32() * f32::from((low | high << 4) as i8 - 32)
+    };
+    Run { codes: std::array::from_fn(code), scales: [scale(0), scale(1)], min: 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::Tensor;
+    use proptest::prelude::*;
+
+    const TYPES: [DType; 9] = [
+        DType::Q4_0,
+        DType::Q4_1,
+        DType::Q5_0,
+        DType::Q5_1,
+        DType::Q8_0,
+        DType::Q3K,
+        DType::Q4K,
+        DType::Q5K,
+        DType::Q6K,
+    ];
+
+    proptest! {
+        /// Any bytes at all, as long as their scales are numbers.
+        #[test]
+        fn runs_say_what_dequantising_says(
+            dtype in prop::sample::select(TYPES.as_slice()),
+            bytes in prop::collection::vec(any::<u8>(), 2 * 210),
+        ) {
+            let data = &bytes[..2 * dtype.block_bytes()];
+            let shape = vec![2 * dtype.block_len()];
+            let plain = Tensor { dtype, shape, data }.to_f32();
+            prop_assume!(plain.iter().all(|x| x.is_finite()));
+            let runs: Vec<Run> = runs(dtype, data).collect();
+            prop_assert_eq!(runs.len() * RUN, plain.len());
+            let kind = dtype.runs().unwrap();
+            for run in &runs {
+                prop_assert!(!kind.nibbles || run.codes.iter().all(|c| (0..16).contains(c)));
+                prop_assert!(kind.scales == 2 || run.scales[0] == run.scales[1]);
+                prop_assert!(kind.min || run.min == 0.0);
+            }
+            for (i, &want) in plain.iter().enumerate() {
+                let Run { codes, scales, min } = runs[i / RUN];
+                let got = scales[i % RUN / 16] * f32::from(codes[i % RUN]) + min;
+                // Q4_0 subtracts before it multiplies; with a minimum both are rounded apart.
+                prop_assert!((got - want).abs() <= 1e-6 * (want.abs() + min.abs()), "{dtype:?} {i}: {got} for {want}");
+            }
+        }
+    }
+}
