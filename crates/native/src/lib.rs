@@ -7,6 +7,7 @@ mod model;
 mod pages;
 mod sampler;
 mod scheduler;
+mod shared_slice;
 mod threads;
 
 pub use engine::{EngineError, KvUse, NativeEngine, Options};

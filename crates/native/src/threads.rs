@@ -1,56 +1,476 @@
-//! Interim.
+//! A few threads that work through many short regions together.
+//!
+//! A decoding step is some two hundred parallel regions of 2 to 500 µs, so what counts is the time between
+//! them, and that a processor taken away by another process costs no more than its share. Whoever waits
+//! therefore spins only briefly and then really sleeps: the kernel can then run the thread that is waited for
+//! on the processor that became free.
+//!
+//! # Why a late thread can do no harm
+//!
+//! `ticket` holds, in one word, how many tasks the region has and how many were handed out; adding one to it
+//! claims a task. A claim counts for the region whose number it was added to, however old the look that led to
+//! it, and only *after* a successful claim is `work` read. A region ends when `pending`, its tasks not yet
+//! reported as finished, is zero, and a claimed task is not reported before its thread is done with the
+//! closure. So a successful claim keeps its region open and the closure alive, and a thread that comes late
+//! claims either nothing or a task of the region that is open by then. There is no number of the region that
+//! could come round again, and nobody waits for a thread that took no task.
+//!
+//! # Memory ordering
+//!
+//! Publishing stores `ticket` with release and claiming adds with acquire; claims in between are
+//! read-modify-writes and do not break the chain, so a claim sees `work`, `pending` and all that the caller
+//! wrote before. Reports subtract from `pending` with release and the caller reads the zero with acquire, so it
+//! sees all that the tasks wrote, and the next region cannot begin before. `asleep` and `ticket` are stored by
+//! one side and read by the other, in opposite order; being sequentially consistent, at least one side notices
+//! the other: the worker the tasks, or the publisher the sleeper. The caller's sleep is a bit of `pending`
+//! itself, so the last report cannot miss it.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How long a worker looks out for the next region before it sleeps: longer than the caller's steps between
+/// regions, much shorter than the milliseconds for which a kernel gives a processor away.
+const WORKER_SPIN: Duration = Duration::from_micros(50);
+/// How long the caller looks out for the last tasks of others before it sleeps.
+const CALLER_SPIN: Duration = Duration::from_micros(50);
+/// Looks between two readings of the clock, well under a microsecond.
+const LOOKS: usize = 16;
+/// Leaves room in half a `ticket` for every thread to claim in vain, and in `pending` for a bit.
+const MAX_TASKS: usize = i32::MAX as usize;
+/// The bit of `pending` which says that the caller sleeps.
+const CALLER_SLEEPS: usize = 1 << (usize::BITS - 1);
+
+type Work = dyn Fn(usize, usize) + Sync;
+
+/// Threads that do a step's work together.
 #[derive(Debug)]
-pub(crate) struct Threads(rayon::ThreadPool);
+pub(crate) struct Threads {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+    /// Whether a region is open.
+    busy: AtomicBool,
+}
+
+/// On cache lines of their own: what threads claim from, what they report to, and what rarely changes.
+#[derive(Debug, Default)]
+struct Shared {
+    region: Line<Region>,
+    pending: Line<AtomicUsize>,
+    /// Whether a worker may be waiting for `published`.
+    asleep: Line<AtomicBool>,
+    state: Mutex<State>,
+    published: Condvar,
+    finished: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Region {
+    /// The number of tasks in the upper half, how many were claimed in the lower.
+    ticket: AtomicU64,
+    /// Where the caller keeps the reference to its closure. Valid only for who holds a claim.
+    work: AtomicPtr<&'static Work>,
+}
+
+/// What is touched only by who is about to sleep, to wake or to fail.
+#[derive(Debug, Default)]
+struct State {
+    stopping: bool,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+/// Two lines of 64 bytes, because processors fetch them in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Line<T>(T);
+
+thread_local! {
+    /// The pool this thread was started by, and its number there.
+    static HOME: Cell<(*const Shared, usize)> = const { Cell::new((ptr::null(), 0)) };
+}
+
 impl Threads {
-    pub fn new(count: usize) -> std::io::Result<Self> {
-        rayon::ThreadPoolBuilder::new().num_threads(count).build().map(Threads).map_err(std::io::Error::other)
-    }
-    pub fn count(&self) -> usize {
-        self.0.current_num_threads()
-    }
-    pub fn run(&self, tasks: usize, work: impl Fn(usize, usize) + Sync) {
-        use rayon::prelude::*;
-        if tasks == 1 {
-            return work(0, 0);
+    /// `count` threads, of which the caller is one; 0 means one per processor.
+    pub fn new(count: usize) -> io::Result<Self> {
+        let count = if count == 0 { thread::available_parallelism()?.get() } else { count };
+        // Built first, so that the threads already started are stopped should one fail to start.
+        let mut threads = Self { shared: Arc::default(), workers: Vec::new(), busy: AtomicBool::new(false) };
+        for worker in 1..count {
+            let shared = Arc::clone(&threads.shared);
+            let name = format!("worker-{worker}");
+            threads.workers.push(thread::Builder::new().name(name).spawn(move || shared.serve(worker))?);
         }
-        self.0.install(|| {
-            (0..tasks).into_par_iter().for_each(|t| work(rayon::current_thread_index().unwrap_or(0), t))
-        })
+        Ok(threads)
     }
+
+    pub fn count(&self) -> usize {
+        self.workers.len() + 1
+    }
+
+    /// Calls `work(worker, task)` once for every task in `0..tasks` and returns when all are done.
+    ///
+    /// Tasks are handed out in order, each to the next thread that is free. `worker` is less than
+    /// [`count`](Self::count) and belongs to one thread for the whole of the call, so that it can choose
+    /// scratch memory. A call from inside `work`, or while another thread's call is under way, does all its
+    /// tasks on its own thread. If tasks panic, one of the panics is passed on; the other tasks may or may not
+    /// have been done.
+    pub fn run(&self, tasks: usize, work: impl Fn(usize, usize) + Sync) {
+        assert!(tasks <= MAX_TASKS, "too many tasks: {tasks}");
+        if tasks <= 1 || self.workers.is_empty() || self.busy.swap(true, Acquire) {
+            let worker = self.worker();
+            return (0..tasks).for_each(|task| work(worker, task));
+        }
+        let panic = self.shared.run(tasks, &work);
+        self.busy.store(false, Release);
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Calls `work(worker, index, chunk)` for every chunk of `len` of the data; the last may be shorter.
     pub fn chunks<T: Send>(&self, data: &mut [T], len: usize, work: impl Fn(usize, usize, &mut [T]) + Sync) {
-        use rayon::prelude::*;
-        self.0.install(|| {
-            data.par_chunks_mut(len)
-                .enumerate()
-                .for_each(|(i, c)| work(rayon::current_thread_index().unwrap_or(0), i, c))
-        })
+        assert_ne!(len, 0, "chunks of nothing");
+        let total = data.len();
+        // Atomic only because threads may share such a pointer.
+        let data = AtomicPtr::new(data.as_mut_ptr());
+        self.run(total.div_ceil(len), |worker, index| {
+            let start = index * len;
+            // SAFETY: `index` is less than the number of chunks, so the range lies within the data, which are
+            // borrowed mutably until `run` returns. `run` hands out every index once, and the ranges of two
+            // indices have nothing in common, so that this is the only reference; `T` may change threads.
+            let chunk = unsafe {
+                std::slice::from_raw_parts_mut(data.load(Relaxed).add(start), len.min(total - start))
+            };
+            work(worker, index, chunk);
+        });
+    }
+
+    /// The number of the current thread: the caller's, unless it was started by this pool.
+    fn worker(&self) -> usize {
+        let (pool, worker) = HOME.get();
+        if ptr::eq(pool, &*self.shared) { worker } else { 0 }
     }
 }
 
-/// A slice of which tasks that run at once each take their own part.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Shared<'a, T> {
-    data: *mut T,
-    len: usize,
-    _borrow: std::marker::PhantomData<&'a mut [T]>,
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.shared.state().stopping = true;
+        self.shared.published.notify_all();
+        for worker in self.workers.drain(..) {
+            // Workers catch the panics of their tasks, so there is none to pass on.
+            let _ = worker.join();
+        }
+    }
 }
 
-// SAFETY: a borrow of numbers that may be sent; `part` makes its callers promise to take different parts.
-unsafe impl<T: Send> Send for Shared<'_, T> {}
-// SAFETY: as above.
-unsafe impl<T: Send> Sync for Shared<'_, T> {}
-
-impl<'a, T> Shared<'a, T> {
-    pub fn new(data: &'a mut [T]) -> Self {
-        Shared { data: data.as_mut_ptr(), len: data.len(), _borrow: std::marker::PhantomData }
+impl Shared {
+    /// Opens a region, takes part and waits for its end. Must not unwind, for workers use `work` until then.
+    fn run(&self, tasks: usize, work: &(impl Fn(usize, usize) + Sync)) -> Option<Box<dyn Any + Send>> {
+        let erased: &(dyn Fn(usize, usize) + Sync) = work;
+        self.region.0.work.store((&raw const erased).cast_mut().cast(), Relaxed);
+        self.pending.0.store(tasks, Relaxed);
+        self.region.0.ticket.store((tasks as u64) << 32, SeqCst);
+        if self.asleep.0.load(SeqCst) {
+            self.wake_workers();
+        }
+        let done = self.claim().map_or(0, |first| self.take_part(0, first, work));
+        if self.pending.0.fetch_sub(done, Acquire) != done {
+            self.wait_for_others();
+        }
+        self.state().panic.take()
     }
 
-    /// # Safety
-    /// While the part is in use, nobody else may take one that overlaps it.
-    #[allow(clippy::mut_from_ref)] // what the safety rule is about
-    pub unsafe fn part(&self, range: std::ops::Range<usize>) -> &'a mut [T] {
-        assert!(range.start <= range.end && range.end <= self.len);
-        // SAFETY: inside the borrowed slice, by the assertion, and the caller's alone.
-        unsafe { std::slice::from_raw_parts_mut(self.data.add(range.start), range.end - range.start) }
+    /// What a worker does until the pool is dropped.
+    fn serve(&self, worker: usize) {
+        HOME.set((self, worker));
+        while self.wait_for_tasks() {
+            let Some(first) = self.claim() else { continue };
+            // SAFETY: the pointer was stored before the task just claimed was published, and the claim acquired
+            // it. It points into the frame of `Shared::run`, which does not return before this task is reported
+            // below; neither this reference nor the closure is used after that.
+            let work = unsafe { *self.region.0.work.load(Relaxed) };
+            let done = self.take_part(worker, first, work);
+            if self.pending.0.fetch_sub(done, Release) == done | CALLER_SLEEPS {
+                // The caller set the bit under the lock: once we had the lock, it hears us.
+                drop(self.state());
+                self.finished.notify_one();
+            }
+        }
+    }
+
+    /// Does `first` and then one task after another, and says how many. They are reported together: until then
+    /// the region stays open, so that all of them belong to it.
+    fn take_part(&self, worker: usize, first: usize, work: &(impl Fn(usize, usize) + ?Sized)) -> usize {
+        let mut done = 0;
+        let mut next = Some(first);
+        while let Some(task) = next {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(worker, task))) {
+                self.keep(panic);
+            }
+            done += 1;
+            next = self.claim();
+        }
+        done
+    }
+
+    fn claim(&self) -> Option<usize> {
+        open_task(self.region.0.ticket.fetch_add(1, Acquire))
+    }
+
+    /// Waits until there seem to be tasks; false when the pool is being dropped.
+    fn wait_for_tasks(&self) -> bool {
+        let open = || open_task(self.region.0.ticket.load(SeqCst)).is_some();
+        if !spin(WORKER_SPIN, open) {
+            let state = self.state();
+            if state.stopping {
+                return false;
+            }
+            self.asleep.0.store(true, SeqCst);
+            if !open() {
+                // If woken too late for this region, we look out for the next one, so there is no loop here.
+                drop(self.published.wait(state));
+            }
+        }
+        true
+    }
+
+    /// Outside the usual path, for it costs a call to the kernel.
+    #[cold]
+    fn wake_workers(&self) {
+        // Whoever set this did so under the lock, so that it now waits. It sets it again when it sleeps again.
+        let state = self.state();
+        self.asleep.0.store(false, Relaxed);
+        drop(state);
+        self.published.notify_all();
+    }
+
+    fn wait_for_others(&self) {
+        if spin(CALLER_SPIN, || self.pending.0.load(Acquire) == 0) {
+            return;
+        }
+        let mut state = self.state();
+        if self.pending.0.fetch_or(CALLER_SLEEPS, Acquire) == 0 {
+            return;
+        }
+        while self.pending.0.load(Acquire) != CALLER_SLEEPS {
+            state = self.finished.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    #[cold]
+    fn keep(&self, panic: Box<dyn Any + Send>) {
+        let mut state = self.state();
+        match state.panic {
+            None => state.panic = Some(panic),
+            // Dropping it could panic in turn.
+            Some(_) => std::mem::forget(panic),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The task that a ticket is for, if its region has that many.
+fn open_task(ticket: u64) -> Option<usize> {
+    let (tasks, claimed) = (ticket >> 32, ticket & u64::from(u32::MAX));
+    (claimed < tasks).then_some(claimed as usize)
+}
+
+/// Looks until `ready`, for as long as `patience` lasts, without giving up the processor.
+fn spin(patience: Duration, ready: impl Fn() -> bool) -> bool {
+    let mut end = None;
+    loop {
+        for _ in 0..LOOKS {
+            if ready() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        let now = Instant::now();
+        if now >= *end.get_or_insert(now + patience) {
+            return false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A few numbers that look random, the same in every run.
+    fn numbers(below: usize) -> impl Iterator<Item = usize> {
+        let step = |x: &u64| Some(x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407));
+        std::iter::successors(Some(1), step).map(move |x| (x >> 33) as usize % below)
+    }
+
+    /// Waits for something that another thread does.
+    fn until(what: &str, ready: impl Fn() -> bool) {
+        assert!(
+            spin(Duration::from_secs(10), || ready() || {
+                thread::yield_now();
+                false
+            }),
+            "{what}"
+        );
+    }
+
+    #[test]
+    fn every_task_is_done_once_and_in_order() {
+        for count in [1, 2, 3, 5] {
+            let threads = Threads::new(count).unwrap();
+            assert_eq!(threads.count(), count);
+            for tasks in numbers(70).take(3000) {
+                let times: Vec<_> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
+                // Per worker: whether a thread is in it, and the task it had last.
+                let workers: Vec<_> =
+                    (0..count).map(|_| (AtomicBool::new(false), AtomicUsize::new(0))).collect();
+                threads.run(tasks, |worker, task| {
+                    let (taken, last) = &workers[worker];
+                    assert!(!taken.swap(true, Relaxed) && last.swap(task + 1, Relaxed) <= task);
+                    times[task].fetch_add(1, Relaxed);
+                    taken.store(false, Relaxed);
+                });
+                assert!(times.into_iter().all(|times| times.into_inner() == 1));
+            }
+        }
+        assert_eq!(Threads::new(0).unwrap().count(), thread::available_parallelism().unwrap().get());
+    }
+
+    #[test]
+    fn late_threads_touch_nothing() {
+        let threads = Threads::new(4).unwrap();
+        for (round, tasks) in numbers(5).take(100_000).enumerate() {
+            let (open, sum) = (AtomicBool::new(true), AtomicUsize::new(0));
+            threads.run(tasks, |_, task| {
+                assert!(open.load(Relaxed) && task < tasks);
+                sum.fetch_add(round, Relaxed);
+            });
+            open.store(false, Relaxed);
+            assert_eq!(sum.into_inner(), round * tasks);
+        }
+    }
+
+    #[test]
+    fn all_threads_take_part_even_after_a_sleep() {
+        let threads = Threads::new(3).unwrap();
+        for _ in 0..20 {
+            until("workers sleep", || threads.shared.asleep.0.load(Relaxed));
+            thread::sleep(Duration::from_millis(1));
+            let arrived = AtomicUsize::new(0);
+            threads.run(3, |_, _| {
+                arrived.fetch_add(1, Relaxed);
+                until("a thread for every task", || arrived.load(Relaxed) == 3);
+            });
+        }
+    }
+
+    #[test]
+    fn the_caller_sleeps_when_others_take_long() {
+        let threads = Threads::new(2).unwrap();
+        for _ in 0..20 {
+            let (met, pending) = (AtomicUsize::new(0), &threads.shared.pending.0);
+            threads.run(2, |worker, _| {
+                met.fetch_add(1, Relaxed);
+                until("two threads", || met.load(Relaxed) == 2);
+                if worker == 1 {
+                    until("the caller sleeps", || pending.load(Relaxed) & CALLER_SLEEPS != 0);
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn panics_reach_the_caller_and_the_pool_lives_on() {
+        let threads = Threads::new(3).unwrap();
+        for culprit in (0..3).cycle().take(300) {
+            let (arrived, left) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let panic = catch_unwind(AssertUnwindSafe(|| {
+                threads.run(3, |worker, _| {
+                    arrived.fetch_add(1, Relaxed);
+                    until("a thread for every task", || arrived.load(Relaxed) == 3);
+                    if worker == culprit {
+                        // Unlike `panic!`, prints nothing.
+                        resume_unwind(Box::new(worker));
+                    }
+                    thread::sleep(Duration::from_micros(100));
+                    left.fetch_add(1, Relaxed);
+                });
+            }));
+            assert_eq!(panic.unwrap_err().downcast_ref(), Some(&culprit));
+            assert_eq!(left.into_inner(), 2, "others had finished before");
+        }
+        let all = catch_unwind(AssertUnwindSafe(|| threads.run(99, |_, task| resume_unwind(Box::new(task)))));
+        assert!(all.is_err());
+        threads.run(9, |_, _| ());
+    }
+
+    #[test]
+    fn calls_within_calls_stay_on_their_thread() {
+        let (threads, other) = (Threads::new(3).unwrap(), Threads::new(2).unwrap());
+        let inner = AtomicUsize::new(0);
+        for _ in 0..200 {
+            threads.run(8, |outer, _| {
+                let here = thread::current().id();
+                threads.run(5, |worker, _| {
+                    assert_eq!((worker, thread::current().id()), (outer, here));
+                    inner.fetch_add(1, Relaxed);
+                });
+                other.run(3, |worker, _| assert!(worker < 2));
+            });
+        }
+        assert_eq!(inner.into_inner(), 200 * 8 * 5);
+    }
+
+    #[test]
+    fn several_threads_may_call() {
+        let threads = Threads::new(3).unwrap();
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for tasks in numbers(20).take(5000) {
+                        let times = AtomicUsize::new(0);
+                        threads.run(tasks, |_, _| _ = times.fetch_add(1, Relaxed));
+                        assert_eq!(times.into_inner(), tasks);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn chunks_cover_the_data() {
+        let threads = Threads::new(3).unwrap();
+        for (size, len) in numbers(300).zip(numbers(40).skip(7)).take(2000) {
+            let mut data = vec![String::new(); size];
+            threads.chunks(&mut data, len + 1, |_, index, chunk| {
+                assert!(chunk.len() == len + 1 || index == size / (len + 1));
+                for (i, item) in chunk.iter_mut().enumerate() {
+                    *item += &(index * (len + 1) + i).to_string();
+                }
+            });
+            assert!(data.iter().enumerate().all(|(i, item)| *item == i.to_string()));
+        }
+    }
+
+    #[test]
+    fn dropping_joins_the_threads() {
+        for round in 0..300 {
+            let threads = Threads::new(4).unwrap();
+            if round % 2 == 0 {
+                threads.run(4, |_, _| ());
+            }
+            let shared = Arc::downgrade(&threads.shared);
+            drop(threads);
+            assert_eq!(shared.strong_count(), 0, "every worker had let go of it");
+        }
     }
 }

@@ -9,7 +9,8 @@ use super::floats::FloatPanels;
 use super::isa::Isa;
 use super::sheet::Sheet;
 use crate::load::Tensor;
-use crate::threads::{Shared, Threads};
+use crate::shared_slice::SharedSlice;
+use crate::threads::Threads;
 
 /// Rows that meet a panel before the next panel does: their codes should stay in the cache.
 const ROW_BLOCK: usize = 64;
@@ -116,11 +117,11 @@ impl Input {
         let inputs = weights.inputs;
         self.rows = rows;
         self.floats.resize(rows * inputs, 0.0);
-        let floats = Shared::new(&mut self.floats);
+        let floats = SharedSlice::new(&mut self.floats);
         let coded = weights.has_blocks();
         self.codes.resize(isa, if coded { rows } else { 0 }, inputs);
         let (codes, stride) = self.codes.rows_mut();
-        let codes = Shared::new(codes);
+        let codes = SharedSlice::new(codes);
         threads.run(rows.div_ceil(TASK_ROWS), |_, task| {
             for row in task * TASK_ROWS..rows.min((task + 1) * TASK_ROWS) {
                 // SAFETY: every row is in one task only.

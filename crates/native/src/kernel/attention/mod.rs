@@ -15,7 +15,8 @@ mod plan;
 
 use super::isa::Isa;
 use super::lanes::{LANES, exp};
-use crate::threads::{Shared, Threads};
+use crate::shared_slice::SharedSlice;
+use crate::threads::Threads;
 
 use answer::Worker;
 pub use page::KvType;
@@ -73,7 +74,7 @@ impl Answers {
         let per_view = shape.group() * Self::stride(shape);
         self.found.resize(plan.answers() * shape.kv_heads * per_view, 0.0);
         self.workers.resize_with(threads.count(), Worker::default);
-        let (found, workers) = (Shared::new(&mut self.found), Shared::new(&mut self.workers));
+        let (found, workers) = (SharedSlice::new(&mut self.found), SharedSlice::new(&mut self.workers));
         threads.run(plan.parts.len() * shape.kv_heads, |worker, task| {
             let (part, head) = (&plan.parts[task / shape.kv_heads], task % shape.kv_heads);
             let views = plan.views(part).len();
