@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use eager_core::grove::TOP_K;
 use eager_core::strategy::{CapRule, Preference};
 use eager_core::{Forking, Method, Plan, Profile, Sampling};
+use eager_native::Options;
 
 /// How tokens are drawn.
 #[derive(Debug, Clone, Args)]
@@ -137,6 +138,17 @@ pub struct EngineArgs {
     pub kernel: Option<String>,
 }
 
+impl EngineArgs {
+    pub fn kv_bytes(&self) -> usize {
+        self.kv_memory.saturating_mul(1 << 20)
+    }
+
+    pub fn options(&self) -> Options {
+        let threads = self.threads.unwrap_or(0);
+        Options { threads, kv_bytes: self.kv_bytes(), rows: self.rows, ..Options::default() }
+    }
+}
+
 fn number(text: &str) -> Result<f32, String> {
     let value: f32 = text.parse().map_err(|_| "not a number".to_owned())?;
     if value.is_finite() { Ok(value) } else { Err("must be a finite number".to_owned()) }
@@ -169,7 +181,7 @@ pub fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 /// More would only be a slip of the finger, and an expensive one.
-fn sequences(text: &str) -> Result<usize, String> {
+pub fn sequences(text: &str) -> Result<usize, String> {
     const MOST: usize = 65_536;
     let value = at_least_one(text)?;
     if value <= MOST { Ok(value) } else { Err(format!("must be at most {MOST}")) }

@@ -1,7 +1,7 @@
 //! `eager demo`: every method on the embedded model and its problems.
 
 use clap::Args as ClapArgs;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 use eager_acorn::{Family, Problem};
 use eager_core::{Method, Metrics, Outcome as Graded};
 use eager_grade::Grader;
@@ -13,6 +13,7 @@ use crate::interrupt::Interrupt;
 use crate::picture::{self, Detail};
 use crate::progress::Progress;
 use crate::session::Session;
+use crate::table::new_table;
 use crate::{Outcome, Usage, print};
 
 /// The seed of problems beyond the fixed sixty.
@@ -118,15 +119,6 @@ fn task(problem: Problem, args: &Args, session: &Session) -> anyhow::Result<Task
 
 fn percent(share: f64) -> String {
     format!("{:.1}%", 100.0 * share)
-}
-
-fn new_table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(header.to_vec());
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }
 
 fn table(lines: &[Line], prompts: usize) -> Table {

@@ -23,6 +23,12 @@ impl Interrupt {
         Ok(Interrupt(asked))
     }
 
+    /// One that nobody can ask for.
+    #[cfg(test)]
+    pub fn never() -> Self {
+        Interrupt(Arc::new(AtomicBool::new(false)))
+    }
+
     pub fn asked(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }

@@ -3,11 +3,13 @@
 mod args;
 mod compare;
 mod demo;
+mod engine;
 mod interrupt;
 mod picture;
 mod progress;
 mod session;
 mod solve;
+mod table;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -28,6 +30,9 @@ enum Command {
     Demo(demo::Args),
     /// Grow the tree of one problem: the votes, the answer, and what it cost
     Solve(solve::Args),
+    /// The embedded engine: what it runs on here, and how fast it is
+    #[command(subcommand)]
+    Engine(engine::Command),
 }
 
 /// Prints a result. A reader that has gone away, as `head` does, has seen enough.
@@ -67,6 +72,7 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Demo(args) => demo::run(&args),
         Command::Solve(args) => solve::run(&args),
+        Command::Engine(command) => engine::run(&command),
     };
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use eager_core::{Profile, Prompt, Settings, Token};
 use eager_native::load::{ChatOptions, Checkpoint, Message};
-use eager_native::{Isa, Model, NativeEngine, Options};
+use eager_native::{Isa, Model, NativeEngine};
 use indicatif::ProgressBar;
 
 use crate::Usage;
@@ -24,25 +24,8 @@ pub struct Session {
 impl Session {
     /// Opens the model at a path, or the embedded one.
     pub fn open(model: Option<&Path>, args: &EngineArgs) -> anyhow::Result<Self> {
-        let isa = match args.kernel.as_deref() {
-            None | Some("") => Isa::detect(),
-            Some(name) => Isa::named(name).ok_or_else(|| {
-                let known: Vec<String> = Isa::available().iter().map(Isa::to_string).collect();
-                Usage(format!("this machine has no kernel '{name}'; it can run {}", known.join(", ")))
-            })?,
-        };
-        let loading = ProgressBar::new_spinner().with_message("loading the model");
-        loading.enable_steady_tick(Duration::from_millis(200));
-        let checkpoint = match model {
-            Some(path) => Checkpoint::open(path)?,
-            None => Checkpoint::from_gguf_bytes(eager_acorn::GGUF)?,
-        };
-        let weights = Arc::new(Model::load(&checkpoint, isa)?);
-        loading.finish_and_clear();
-        let kv_bytes = args.kv_memory.saturating_mul(1 << 20);
-        let options =
-            Options { threads: args.threads.unwrap_or(0), kv_bytes, rows: args.rows, ..Options::default() };
-        let engine = NativeEngine::new(weights, options)?;
+        let (checkpoint, weights) = load(model, kernel(args)?)?;
+        let engine = NativeEngine::new(weights, args.options())?;
         let profile = Profile::of(&checkpoint.name);
         let reasoning_end = reasoning_end(&checkpoint, &profile)?;
         Ok(Session { checkpoint, engine, profile, reasoning_end })
@@ -94,6 +77,30 @@ impl Session {
     pub fn text(&self, tokens: &[Token]) -> String {
         self.checkpoint.tokenizer.decode(tokens)
     }
+}
+
+/// The kernel that was asked for, or the best there is.
+pub fn kernel(args: &EngineArgs) -> Result<Isa, Usage> {
+    match args.kernel.as_deref() {
+        None | Some("") => Ok(Isa::detect()),
+        Some(name) => Isa::named(name).ok_or_else(|| {
+            let known: Vec<String> = Isa::available().iter().map(Isa::to_string).collect();
+            Usage(format!("this machine has no kernel '{name}'; it can run {}", known.join(", ")))
+        }),
+    }
+}
+
+/// Reads the model at a path, or the embedded one, and packs its weights.
+pub fn load(model: Option<&Path>, kernel: Isa) -> anyhow::Result<(Checkpoint, Arc<Model>)> {
+    let loading = ProgressBar::new_spinner().with_message("loading the model");
+    loading.enable_steady_tick(Duration::from_millis(200));
+    let checkpoint = match model {
+        Some(path) => Checkpoint::open(path)?,
+        None => Checkpoint::from_gguf_bytes(eager_acorn::GGUF)?,
+    };
+    let weights = Arc::new(Model::load(&checkpoint, kernel)?);
+    loading.finish_and_clear();
+    Ok((checkpoint, weights))
 }
 
 /// The tokens that close the reasoning, if the model has the marker in its vocabulary; a model that would spell it out

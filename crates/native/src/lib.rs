@@ -1,5 +1,6 @@
 //! The embedded engine: loads a model, keeps its keys and values in shared pages, and decodes whole trees at once.
 
+pub mod bench;
 mod engine;
 mod kernel;
 pub mod load;

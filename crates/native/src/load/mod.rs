@@ -144,6 +144,16 @@ impl Checkpoint {
         self.tensors.contains_key(name)
     }
 
+    /// Numbers in all tensors.
+    pub fn parameters(&self) -> usize {
+        self.tensors.values().map(|t| t.shape.iter().product::<usize>()).sum()
+    }
+
+    /// Bytes of all tensors, as the file has them.
+    pub fn tensor_bytes(&self) -> usize {
+        self.tensors.values().map(|t| t.end - t.start).sum()
+    }
+
     /// The tokens of a prompt, with the model's first token in front where its files ask for one and the text
     /// (as chat templates like to) has not brought it along.
     pub fn encode_prompt(&self, text: &str) -> Result<Vec<u32>, LoadError> {

@@ -1,0 +1,166 @@
+//! What a benchmark found, as tables or as JSON.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use comfy_table::Table;
+use eager_native::bench::Peaks;
+use serde::Serialize;
+
+use super::hooks::Kv;
+use super::race::Timing;
+use super::workload::{Timed, Workload};
+use crate::table::new_table;
+
+#[derive(Debug, Serialize)]
+pub struct Report {
+    pub model: String,
+    pub kernel: String,
+    pub threads: usize,
+    pub workloads: Vec<Line>,
+    pub skipped: Vec<Skipped>,
+    /// `None` where the engine does not say.
+    pub fork_microseconds: Option<f64>,
+    pub peaks: Option<Peaks>,
+}
+
+/// A workload that this model cannot run.
+#[derive(Debug, Serialize)]
+pub struct Skipped {
+    pub name: &'static str,
+    pub why: String,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Line {
+    #[serde(flatten)]
+    workload: Workload,
+    kv: &'static str,
+    seconds: f64,
+    /// Steps while the clock ran.
+    steps: usize,
+    /// Tokens decoded while the clock ran.
+    decoded_tokens: usize,
+    /// Decoded ones; of a prefill, those of the prompt.
+    tokens_per_second: f64,
+    step_milliseconds: f64,
+    /// Most bytes of keys and values, as a multiple of what the distinct tokens need.
+    kv_overhead: f64,
+    /// Share of the time.
+    phases: BTreeMap<&'static str, f64>,
+    /// The least seconds that this could take on this machine.
+    bound_seconds: Option<f64>,
+    share_of_bound: Option<f64>,
+    /// The phases in the engine's order.
+    #[serde(skip)]
+    order: Vec<&'static str>,
+}
+
+impl Line {
+    pub fn new(workload: Workload, kv: Kv, timing: Timing, kv_overhead: f64, bound: Option<f64>) -> Self {
+        let Timing { seconds, steps, decoded, phases } = timing;
+        let tokens = match workload.timed {
+            Timed::Decoding => decoded,
+            Timed::Prefill => workload.prompt(),
+        };
+        Line {
+            workload,
+            kv: kv.name(),
+            seconds,
+            steps,
+            decoded_tokens: decoded,
+            tokens_per_second: tokens as f64 / seconds,
+            step_milliseconds: 1e3 * seconds / steps as f64,
+            kv_overhead,
+            order: phases.iter().map(|(name, _)| *name).collect(),
+            phases: phases.into_iter().collect(),
+            bound_seconds: bound,
+            share_of_bound: bound.map(|bound| bound / seconds),
+        }
+    }
+}
+
+impl Report {
+    pub fn describe(&self) -> String {
+        let Report { model, kernel, threads, .. } = self;
+        let plural = if *threads == 1 { "" } else { "s" };
+        let mut out = format!("{model}, kernel {kernel}, {threads} thread{plural}\n{}", self.speeds());
+        let mut add = |table: Option<Table>| {
+            if let Some(table) = table {
+                let _ = write!(out, "\n\n{table}");
+            }
+        };
+        add(self.phases());
+        add(self.peaks.as_ref().map(peaks));
+        if let Some(cost) = self.fork_microseconds {
+            let _ = write!(out, "\n\na fork costs {cost:.2} microseconds");
+        }
+        out
+    }
+
+    fn speeds(&self) -> Table {
+        let mut header = vec![
+            "workload",
+            "branches",
+            "shared",
+            "private",
+            "own",
+            "tokens",
+            "KV",
+            "tokens/s",
+            "ms/step",
+            "KV overhead",
+        ];
+        if self.peaks.is_some() {
+            header.push("share of bound");
+        }
+        let mut table = new_table(&header);
+        for line in &self.workloads {
+            let Workload { name, branches, shared, private, own, tokens, .. } = line.workload;
+            let mut row = vec![name.to_owned()];
+            row.extend([branches, shared, private, own, tokens].map(|count| count.to_string()));
+            row.push(line.kv.to_owned());
+            row.push(format!("{:.1}", line.tokens_per_second));
+            row.push(format!("{:.2}", line.step_milliseconds));
+            row.push(format!("{:.3}", line.kv_overhead));
+            row.extend(line.share_of_bound.map(percent));
+            table.add_row(row);
+        }
+        table
+    }
+
+    /// Where the time went, if the engine says so.
+    fn phases(&self) -> Option<Table> {
+        let mut names: Vec<&'static str> = Vec::new();
+        for name in self.workloads.iter().flat_map(|line| &line.order) {
+            if !names.contains(name) {
+                names.push(name);
+            }
+        }
+        if names.is_empty() {
+            return None;
+        }
+        let mut table = new_table(&[&["share of a step"], &names[..], &["other"]].concat());
+        for line in &self.workloads {
+            let share = |name: &&str| line.phases.get(name).copied().unwrap_or(0.0);
+            let other = (1.0 - names.iter().map(share).sum::<f64>()).max(0.0);
+            let mut row = vec![line.workload.name.to_owned()];
+            row.extend(names.iter().map(share).chain([other]).map(percent));
+            table.add_row(row);
+        }
+        Some(table)
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}%", 100.0 * share)
+}
+
+fn peaks(peaks: &Peaks) -> Table {
+    let mut table = new_table(&["this machine at its best", peaks.instructions]);
+    table.add_row(["float multiply-adds", &format!("{:.0} Gop/s", peaks.float_gops)]);
+    table.add_row(["16-bit dot products", &format!("{:.0} Gop/s", peaks.int16_gops)]);
+    table.add_row(["8-bit dot products", &format!("{:.0} Gop/s", peaks.int8_gops)]);
+    table.add_row(["reading memory", &format!("{:.1} GB/s", peaks.memory_gbs)]);
+    table
+}

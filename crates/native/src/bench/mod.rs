@@ -1,0 +1,6 @@
+//! Measures: what the machine could do, so that what the engine does can be judged.
+
+mod loops;
+mod peaks;
+
+pub use peaks::{Peaks, PeaksError, peaks};
