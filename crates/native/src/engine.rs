@@ -10,6 +10,7 @@ use eager_core::{Decoded, Engine, Forest, Grove, Next, Pulse, Settings};
 use crate::kernel::{KvType, PAGE};
 use crate::model::{Batch, Forward, Model, Row, Scratch};
 use crate::pages::Pool;
+use crate::phases::{Phase, Phases};
 use crate::sampler::{Ask, Draw, draw};
 use crate::scheduler::{Limits, Pick, Plot, Slot, schedule};
 use crate::threads::Threads;
@@ -84,6 +85,15 @@ impl NativeEngine {
 
     pub fn model(&self) -> &Model {
         &self.model
+    }
+
+    /// Where its time goes. What is returned can be asked while the engine runs.
+    pub fn phases(&self) -> Phases {
+        self.scratch.watch.phases.clone()
+    }
+
+    pub fn threads(&self) -> usize {
+        self.threads.count()
     }
 
     pub fn kv_use(&self) -> KvUse {
@@ -176,6 +186,7 @@ impl Run<'_> {
     }
 
     fn step(&mut self) -> Result<(), EngineError> {
+        self.engine.scratch.watch.start();
         for plot in &mut self.plots {
             plot.offer_held();
         }
@@ -183,6 +194,7 @@ impl Run<'_> {
         let picks = schedule(&mut self.plots, &mut self.engine.pool, Limits { rows, chunk })
             .map_err(|tokens| EngineError::KvMemory { tokens, limit: self.engine.pool.limit() * PAGE })?;
         let draws = self.compute(&picks)?;
+        self.engine.scratch.watch.lap(Phase::Sample);
         for pick in &picks {
             let slot = &mut self.plots[pick.plot].slots[pick.slot];
             slot.computed = slot.table.len();
@@ -194,6 +206,7 @@ impl Run<'_> {
         for plot in &mut self.plots {
             plot.take_orders();
         }
+        self.engine.scratch.watch.lap(Phase::Decide);
         Ok(())
     }
 
@@ -221,6 +234,7 @@ impl Run<'_> {
         let asks: Vec<Ask> = picks.iter().filter(|p| p.completes).map(ask).collect();
         let NativeEngine { model, options, threads, pool, scratch } = &mut *self.engine;
         let (isa, vocab) = (model.isa, model.config.vocab);
+        scratch.watch.lap(Phase::Schedule);
         let mut pass = Forward { model, threads, kv: options.kv, pool, scratch };
         let logits = pass.run(&batch);
         let mut draws: Vec<Option<Draw>> = vec![None; asks.len()];

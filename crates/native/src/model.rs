@@ -9,6 +9,7 @@ use crate::kernel::{
 };
 use crate::load::{Checkpoint, Config, LoadError};
 use crate::pages::{PageId, Pool};
+use crate::phases::{Phase, Stopwatch};
 use crate::threads::Threads;
 
 /// The weights, packed for this machine.
@@ -102,6 +103,17 @@ impl Model {
         Attention { heads, kv_heads, head_dim, kv }
     }
 
+    /// Bytes of the packed weights.
+    pub fn weight_bytes(&self) -> usize {
+        let layer = |l: &Layer| l.qkv.bytes() + l.attention_out.bytes() + l.gate_up.bytes() + l.down.bytes();
+        let output = self.output.as_ref().map_or(0, Packed::bytes);
+        self.embedding.bytes() + output + self.layers.iter().map(layer).sum::<usize>()
+    }
+
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
     /// Bytes in one page of keys and values, all layers.
     pub(crate) fn page_bytes(&self, kv: KvType) -> usize {
         self.config.layers * self.attention(kv).page_bytes()
@@ -111,6 +123,7 @@ impl Model {
 /// Buffers that a forward pass needs, kept from step to step.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
+    pub watch: Stopwatch,
     hidden: Vec<f32>,
     input: Input,
     product: Vec<f32>,
@@ -180,8 +193,10 @@ impl Forward<'_> {
         let (q, kv) = (config.heads * dim, config.kv_heads * dim);
         self.normalise(&layer.attention_norm, &layer.qkv);
 
-        let Scratch { input, product, queries, cos, sin, answers, .. } = &mut *self.scratch;
+        let Scratch { watch, input, product, queries, cos, sin, answers, .. } = &mut *self.scratch;
+        watch.lap(Phase::Between);
         matmul(threads, isa, &layer.qkv, input, product);
+        watch.lap(Phase::Matrices);
         queries.resize(batch.rows.len() * q, 0.0);
         let size = attention.page_bytes();
         let mut normed = vec![0.0; dim];
@@ -206,25 +221,33 @@ impl Forward<'_> {
 
         let pool = &*self.pool;
         let page = |id: PageId| &pool.data(id)[index * size..][..size];
+        watch.lap(Phase::Between);
         answers.find(threads, isa, &attention, plan, page, queries);
+        watch.lap(Phase::Attention);
         input.fill(threads, isa, batch.rows.len(), &layer.attention_out, |row, into| {
             answers.merge(&attention, plan, row, into);
         });
+        watch.lap(Phase::Between);
         matmul(threads, isa, &layer.attention_out, input, product);
+        watch.lap(Phase::Matrices);
         self.add_residual();
     }
 
     fn feed_forward(&mut self, layer: &Layer) {
         let (isa, threads, ffn) = (self.model.isa, self.threads, self.model.config.ffn);
         self.normalise(&layer.ffn_norm, &layer.gate_up);
-        let Scratch { hidden, input, product, .. } = &mut *self.scratch;
+        let Scratch { watch, hidden, input, product, .. } = &mut *self.scratch;
         let rows = hidden.len() / self.model.config.hidden;
+        watch.lap(Phase::Between);
         matmul(threads, isa, &layer.gate_up, input, product);
+        watch.lap(Phase::Matrices);
         input.fill(threads, isa, rows, &layer.down, |row, into| {
             let (gate, up) = product[row * 2 * ffn..][..2 * ffn].split_at(ffn);
             swiglu(isa, gate, up, into);
         });
+        watch.lap(Phase::Between);
         matmul(threads, isa, &layer.down, input, product);
+        watch.lap(Phase::Matrices);
         self.add_residual();
     }
 
@@ -248,12 +271,14 @@ impl Forward<'_> {
         let (model, isa) = (self.model, self.model.isa);
         let (width, eps) = (model.config.hidden, model.config.rms_eps);
         let asked: Vec<usize> = (0..batch.rows.len()).filter(|&at| batch.rows[at].logits).collect();
-        let Scratch { hidden, input, product, .. } = &mut *self.scratch;
+        let Scratch { watch, hidden, input, product, .. } = &mut *self.scratch;
         let output = model.output.as_ref().unwrap_or(&model.embedding);
         input.fill(self.threads, isa, asked.len(), output, |row, into| {
             rms_norm(isa, &hidden[asked[row] * width..][..width], &model.norm, eps, into);
         });
+        watch.lap(Phase::Between);
         matmul(self.threads, isa, output, input, product);
+        watch.lap(Phase::Logits);
         product
     }
 }

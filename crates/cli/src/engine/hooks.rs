@@ -29,7 +29,7 @@ impl Kv {
 pub fn options(args: &EngineArgs, kv: Kv) -> Result<Options, Usage> {
     match kv {
         Kv::F16 => Ok(args.options()),
-        Kv::Q8 => Err(Usage("this engine stores keys and values as f16 only; leave out --kv q8".to_owned())),
+        Kv::Q8 => Ok(Options { kv: eager_native::KvType::Q8, ..args.options() }),
     }
 }
 
@@ -40,15 +40,16 @@ pub fn threads(args: &EngineArgs) -> usize {
 }
 
 /// Bytes of the packed weights.
-pub fn weight_bytes(_: &NativeEngine) -> Option<usize> {
-    None
+pub fn weight_bytes(engine: &NativeEngine) -> Option<usize> {
+    Some(engine.model().weight_bytes())
 }
 
 /// Gives the time spent in each phase since it was last asked. It is asked while the engine runs.
 pub type Meter = Box<dyn Fn() -> Vec<(&'static str, Duration)>>;
 
-pub fn meter(_: &NativeEngine) -> Option<Meter> {
-    None
+pub fn meter(engine: &NativeEngine) -> Option<Meter> {
+    let phases = engine.phases();
+    Some(Box::new(move || phases.take()))
 }
 
 /// What it costs to fork a sequence.
