@@ -1,6 +1,7 @@
 //! `eager engine`, as a user runs it. Nothing here depends on how fast the machine is.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -150,4 +151,23 @@ fn bad_usage_is_status_2() {
     refused(&["--own", HUGE, "--tokens", HUGE, "--shared", HUGE], "context");
     refused(&["--branches", "65536", "--tokens", "512"], "--kv-memory");
     refuses(&engine(&["info", "--model", "nowhere.gguf"], None), 1, "there is no model at");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_benchmark() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_eager"));
+    // Far more work than the time until the signal.
+    command
+        .args(["engine", "bench", "--workload", "single", "--repeat", "1000000"])
+        .env_remove("EAGER_KERNEL");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("interrupted during single"), "{stderr}");
+    assert!(output.stdout.is_empty());
 }

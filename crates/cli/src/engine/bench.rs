@@ -118,15 +118,18 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
                 let bound = report.peaks.as_ref().map(|peaks| bound::of(&workload, &shape, peaks));
                 report.workloads.push(Line::new(workload, args.kv, timing, kv_overhead, bound));
             }
-            Ok(None) => ended = Ok(Outcome::Interrupted),
+            Ok(None) => {
+                eprintln!("eager: interrupted during {}", workload.name);
+                ended = Ok(Outcome::Interrupted);
+            }
             Err(error) => ended = Err(error),
         }
         if !matches!(ended, Ok(Outcome::Done)) {
             break;
         }
     }
-    // Even when it failed in the end, what was measured is shown.
-    if ended.is_ok() || !report.workloads.is_empty() {
+    // Even when it was broken off in the end, what was measured is shown.
+    if !report.workloads.is_empty() {
         print(&if args.json { serde_json::to_string(&report)? } else { report.describe() })?;
     }
     ended
