@@ -5,11 +5,13 @@
 //! sequence, a prompt contributes many, and the pass does not care which is which.
 
 use crate::kernel::{
-    Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, View, matmul, rms_norm, rope, swiglu,
+    Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, View, matmul, rms_norm, rms_norm_in_place,
+    rope, swiglu,
 };
 use crate::load::{Checkpoint, Config, LoadError};
 use crate::pages::{PageId, Pool};
 use crate::phases::{Phase, Stopwatch};
+use crate::shared_slice::SharedSlice;
 use crate::threads::Threads;
 
 /// The weights, packed for this machine.
@@ -22,6 +24,8 @@ pub struct Model {
     output: Option<Packed>,
     norm: Vec<f32>,
     layers: Vec<Layer>,
+    /// How fast each pair of a head turns with position.
+    frequencies: Vec<f32>,
 }
 
 #[derive(Debug)]
@@ -93,6 +97,7 @@ impl Model {
             output,
             norm: vector("output_norm.weight")?,
             layers,
+            frequencies: frequencies(&config),
             config,
             isa,
         })
@@ -120,6 +125,14 @@ impl Model {
     }
 }
 
+fn frequencies(config: &Config) -> Vec<f32> {
+    let frequency = |i: usize| {
+        let plain = config.rope_theta.powf(-((2 * i) as f32) / config.head_dim as f32);
+        config.rope_factors.as_ref().map_or(plain, |factors| plain / factors[i])
+    };
+    (0..config.head_dim / 2).map(frequency).collect()
+}
+
 /// Buffers that a forward pass needs, kept from step to step.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
@@ -127,7 +140,8 @@ pub(crate) struct Scratch {
     hidden: Vec<f32>,
     input: Input,
     product: Vec<f32>,
-    queries: Vec<f32>,
+    /// Keys and values of the rows, as pages keep them.
+    tokens: Vec<u8>,
     answers: Answers,
     cos: Vec<f32>,
     sin: Vec<f32>,
@@ -166,18 +180,11 @@ impl Forward<'_> {
 
     /// The rotations of every row's position, once for all layers.
     fn angles(&mut self, batch: &Batch<'_>) {
-        let config = &self.model.config;
-        let half = config.head_dim / 2;
-        let frequency = |i: usize| {
-            let plain = config.rope_theta.powf(-((2 * i) as f32) / config.head_dim as f32);
-            config.rope_factors.as_ref().map_or(plain, |factors| plain / factors[i])
-        };
-        let frequencies: Vec<f32> = (0..half).map(frequency).collect();
         let Scratch { cos, sin, .. } = &mut *self.scratch;
         cos.clear();
         sin.clear();
         for row in &batch.rows {
-            for frequency in &frequencies {
+            for frequency in &self.model.frequencies {
                 let (s, c) = (row.position as f32 * frequency).sin_cos();
                 cos.push(c);
                 sin.push(s);
@@ -193,36 +200,39 @@ impl Forward<'_> {
         let (q, kv) = (config.heads * dim, config.kv_heads * dim);
         self.normalise(&layer.attention_norm, &layer.qkv);
 
-        let Scratch { watch, input, product, queries, cos, sin, answers, .. } = &mut *self.scratch;
+        let Scratch { watch, input, product, tokens, cos, sin, answers, .. } = &mut *self.scratch;
         watch.lap(Phase::Between);
         matmul(threads, isa, &layer.qkv, input, product);
         watch.lap(Phase::Matrices);
-        queries.resize(batch.rows.len() * q, 0.0);
-        let size = attention.page_bytes();
-        let mut normed = vec![0.0; dim];
-        let products = product.chunks_mut(q + 2 * kv);
-        for (at, ((row, queries), qkv)) in
-            batch.rows.iter().zip(queries.chunks_mut(q)).zip(products).enumerate()
-        {
-            let (cos, sin) = (&cos[at * half..][..half], &sin[at * half..][..half]);
-            for (i, head) in qkv[..q + kv].chunks_mut(dim).enumerate() {
+        let width = q + 2 * kv;
+        let bytes = attention.token_bytes();
+        tokens.resize(batch.rows.len() * bytes, 0);
+        let (rows, encoded) = (SharedSlice::new(product), SharedSlice::new(tokens));
+        threads.run(batch.rows.len(), |_, row| {
+            // SAFETY: every row is one task's.
+            let qkv = unsafe { rows.part(row * width..(row + 1) * width) };
+            let (cos, sin) = (&cos[row * half..][..half], &sin[row * half..][..half]);
+            for (i, head) in qkv[..q + kv].chunks_exact_mut(dim).enumerate() {
                 let norm = if i < config.heads { &layer.query_norm } else { &layer.key_norm };
                 if let Some(norm) = norm {
-                    rms_norm(isa, head, norm, config.rms_eps, &mut normed);
-                    head.copy_from_slice(&normed);
+                    rms_norm_in_place(isa, head, norm, config.rms_eps);
                 }
-                rope(head, cos, sin, config.rope);
+                rope(isa, head, cos, sin, config.rope);
             }
-            queries.copy_from_slice(&qkv[..q]);
+            // SAFETY: as above.
+            attention.encode(isa, &qkv[q..], unsafe { encoded.part(row * bytes..(row + 1) * bytes) });
+        });
+        let size = attention.page_bytes();
+        for (row, token) in batch.rows.iter().zip(tokens.chunks_exact(bytes)) {
             let page = batch.tables[row.table][row.position / PAGE];
             let page = &mut self.pool.data_mut(page)[index * size..][..size];
-            attention.store(page, row.position % PAGE, &qkv[q..q + kv], &qkv[q + kv..]);
+            attention.store(page, row.position % PAGE, token);
         }
 
         let pool = &*self.pool;
         let page = |id: PageId| &pool.data(id)[index * size..][..size];
         watch.lap(Phase::Between);
-        answers.find(threads, isa, &attention, plan, page, queries);
+        answers.find(threads, isa, &attention, plan, page, product, width);
         watch.lap(Phase::Attention);
         input.fill(threads, isa, batch.rows.len(), &layer.attention_out, |row, into| {
             answers.merge(&attention, plan, row, into);

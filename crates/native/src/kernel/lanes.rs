@@ -46,6 +46,42 @@ impl Lanes {
         Lanes(from.map(half_to_f32))
     }
 
+    /// In half precision, to the nearest. What that cannot hold becomes the largest number that it can, and what is no
+    /// number becomes zero.
+    #[inline(always)]
+    pub fn to_half<const FMA: bool>(self) -> [f16; LANES] {
+        const MOST: f32 = f16::MAX.to_f32_const();
+        let held = self.map(|x| {
+            let x = if x < MOST {
+                x
+            } else if x >= MOST {
+                MOST
+            } else {
+                0.0
+            };
+            if x > -MOST { x } else { -MOST }
+        });
+        #[cfg(target_arch = "x86_64")]
+        if FMA {
+            // SAFETY: FMA is true only in functions compiled for, and run on, machines with AVX and F16C (see
+            // `multiversion!`). The loads read 32 bytes each from an array of 64, the stores write 16 each to one of 32.
+            unsafe {
+                use std::arch::x86_64::{
+                    _MM_FROUND_TO_NEAREST_INT, _mm_storeu_si128, _mm256_cvtps_ph, _mm256_loadu_ps,
+                };
+                let mut halves = [f16::ZERO; LANES];
+                for at in [0, 8] {
+                    let bits = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(
+                        held.0.as_ptr().add(at),
+                    ));
+                    _mm_storeu_si128(halves.as_mut_ptr().add(at).cast(), bits);
+                }
+                return halves;
+            }
+        }
+        held.0.map(f16::from_f32)
+    }
+
     /// `self += a * b`, fused where the machine fuses.
     #[inline(always)]
     pub fn add_product<const FMA: bool>(&mut self, a: f32, b: &Lanes) {
@@ -59,16 +95,6 @@ impl Lanes {
         let mut out = *self;
         for i in 0..LANES {
             out.0[i] += other.0[i];
-        }
-        out
-    }
-
-    /// The first `count` lanes; `rest` in the others.
-    #[inline(always)]
-    pub fn first(&self, count: usize, rest: f32) -> Self {
-        let mut out = *self;
-        for i in 0..LANES {
-            out.0[i] = if i < count { out.0[i] } else { rest };
         }
         out
     }
@@ -147,6 +173,8 @@ pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::Isa;
+    use crate::kernel::isa::multiversion;
 
     #[test]
     fn every_finite_half_is_read_exactly() {
@@ -156,6 +184,35 @@ mod tests {
                 assert_eq!(half_to_f32(half).to_bits(), half.to_f32().to_bits(), "{half}");
             }
         }
+    }
+
+    #[test]
+    fn half_precision_is_the_nearest_and_finite() {
+        let cases = [
+            (0.0, 0.0),
+            (1.0 / 3.0, f16::from_f32(1.0 / 3.0).to_f32()),
+            (-65504.0, -65504.0),
+            (65519.9, 65504.0),
+            (1e9, 65504.0),
+            (f32::INFINITY, 65504.0),
+            (f32::NEG_INFINITY, -65504.0),
+            (f32::NAN, 0.0),
+            (-f32::NAN, 0.0),
+        ];
+        for (x, want) in cases {
+            for got in [Lanes::splat(x).to_half::<false>(), to_half_fast(Isa::detect(), Lanes::splat(x))] {
+                assert!(got.iter().all(|half| half.to_f32() == want), "{x} became {}", got[0]);
+            }
+        }
+    }
+
+    multiversion! {
+        fn to_half_fast(lanes: Lanes) -> [f16; LANES] = to_half_lanes
+    }
+
+    #[inline(always)]
+    fn to_half_lanes<const FMA: bool>(lanes: Lanes) -> [f16; LANES] {
+        lanes.to_half::<FMA>()
     }
 
     #[test]

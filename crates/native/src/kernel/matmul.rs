@@ -67,10 +67,6 @@ impl Packed {
         packed
     }
 
-    pub fn outputs(&self) -> usize {
-        self.outputs
-    }
-
     /// Bytes that the weights take.
     pub fn bytes(&self) -> usize {
         let bytes = |part: &Part| match &part.layout {

@@ -17,9 +17,11 @@ mod lanes;
 mod matmul;
 mod rows;
 mod sheet;
+mod survey;
 
 pub use attention::KvType;
 pub(crate) use attention::{Answers, Attention, PAGE, Plan, View};
 pub use isa::Isa;
 pub(crate) use matmul::{Input, Packed, matmul};
-pub(crate) use rows::{exp_sum, max, rms_norm, rope, swiglu};
+pub(crate) use rows::{rms_norm, rms_norm_in_place, rope, swiglu};
+pub(crate) use survey::{Survey, survey};

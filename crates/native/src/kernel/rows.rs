@@ -11,6 +11,28 @@ multiversion! {
 
 #[inline(always)]
 fn rms_norm_lanes<const FMA: bool>(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+    let scale = norm_scale(x, eps);
+    for ((out, &x), &weight) in out.iter_mut().zip(x).zip(weight) {
+        *out = x * scale * weight;
+    }
+}
+
+multiversion! {
+    /// The same, where it is no longer needed as it was.
+    pub(crate) fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) = rms_norm_in_place_lanes
+}
+
+#[inline(always)]
+fn rms_norm_in_place_lanes<const FMA: bool>(x: &mut [f32], weight: &[f32], eps: f32) {
+    let scale = norm_scale(x, eps);
+    for (x, &weight) in x.iter_mut().zip(weight) {
+        *x = *x * scale * weight;
+    }
+}
+
+/// `1 / rms(x)`
+#[inline(always)]
+fn norm_scale(x: &[f32], eps: f32) -> f32 {
     let mut squares = Lanes::ZERO;
     let chunks = x.chunks_exact(LANES);
     let mut rest = 0.0;
@@ -22,10 +44,7 @@ fn rms_norm_lanes<const FMA: bool>(x: &[f32], weight: &[f32], eps: f32, out: &mu
             squares.0[i] += chunk[i] * chunk[i];
         }
     }
-    let scale = 1.0 / ((squares.sum() + rest) / x.len() as f32 + eps).sqrt();
-    for ((out, &x), &weight) in out.iter_mut().zip(x).zip(weight) {
-        *out = x * scale * weight;
-    }
+    1.0 / ((squares.sum() + rest) / x.len() as f32 + eps).sqrt()
 }
 
 multiversion! {
@@ -41,52 +60,25 @@ fn swiglu_lanes<const FMA: bool>(gate: &[f32], up: &[f32], out: &mut [f32]) {
 }
 
 multiversion! {
-    /// `sum of e^((x - top) * scale)`, in double precision across chunks so that large vocabularies keep their tail.
-    pub(crate) fn exp_sum(x: &[f32], top: f32, scale: f32) -> f64 = exp_sum_lanes
+    /// Rotates the pairs of one head by the angles whose cosines and sines are given.
+    pub(crate) fn rope(head: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle) = rope_lanes
 }
 
 #[inline(always)]
-fn exp_sum_lanes<const FMA: bool>(x: &[f32], top: f32, scale: f32) -> f64 {
-    let chunks = x.chunks_exact(LANES);
-    let rest: f32 = chunks.remainder().iter().map(|x| exp::<FMA>((x - top) * scale)).sum();
-    let mut total = f64::from(rest);
-    for chunk in chunks {
-        total += f64::from(Lanes::load(chunk).map(|x| exp::<FMA>((x - top) * scale)).sum());
-    }
-    total
-}
-
-multiversion! {
-    /// The largest value; NaN is ignored.
-    pub(crate) fn max(x: &[f32]) -> f32 = max_lanes
-}
-
-#[inline(always)]
-fn max_lanes<const FMA: bool>(x: &[f32]) -> f32 {
-    let larger = |a: f32, b: f32| if a > b { a } else { b };
-    let chunks = x.chunks_exact(LANES);
-    let mut best = chunks.remainder().iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a });
-    let mut lanes = Lanes::splat(f32::NEG_INFINITY);
-    for chunk in chunks {
-        for i in 0..LANES {
-            lanes.0[i] = if chunk[i] > lanes.0[i] { chunk[i] } else { lanes.0[i] };
+fn rope_lanes<const FMA: bool>(head: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle) {
+    let turn = |x: f32, y: f32, cos: f32, sin: f32| (x * cos - y * sin, y * cos + x * sin);
+    match style {
+        RopeStyle::Interleaved => {
+            for ((pair, &cos), &sin) in head.chunks_exact_mut(2).zip(cos).zip(sin) {
+                (pair[0], pair[1]) = turn(pair[0], pair[1], cos, sin);
+            }
         }
-    }
-    best = larger(lanes.max(), best);
-    best
-}
-
-/// Rotates the pairs of one head by the angles whose cosines and sines are given.
-pub(crate) fn rope(head: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle) {
-    let half = head.len() / 2;
-    for i in 0..half {
-        let (a, b) = match style {
-            RopeStyle::Interleaved => (2 * i, 2 * i + 1),
-            RopeStyle::Halves => (i, i + half),
-        };
-        let (x, y) = (head[a], head[b]);
-        head[a] = x * cos[i] - y * sin[i];
-        head[b] = y * cos[i] + x * sin[i];
+        RopeStyle::Halves => {
+            let (first, second) = head.split_at_mut(cos.len());
+            for ((x, y), (&cos, &sin)) in first.iter_mut().zip(second).zip(cos.iter().zip(sin)) {
+                (*x, *y) = turn(*x, *y, cos, sin);
+            }
+        }
     }
 }
 
@@ -122,6 +114,9 @@ pub(super) mod tests {
             for isa in Isa::available() {
                 let mut out = vec![f32::NAN; len];
                 rms_norm(isa, &x, &weight, eps, &mut out);
+                let mut same = x.clone();
+                rms_norm_in_place(isa, &mut same, &weight, eps);
+                prop_assert_eq!(&same, &out);
                 for i in 0..len {
                     let want = f64::from(x[i]) / (square + f64::from(eps)).sqrt() * f64::from(weight[i]);
                     prop_assert!(near(out[i], want, want.abs(), 2e-6), "{isa}: {} for {want}", out[i]);
@@ -147,27 +142,6 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn exp_sum_is_what_it_says(seed: u64, len in 1usize..400, scale in 0.1f32..30.0) {
-            let x = numbers(seed, 0, len);
-            for isa in Isa::available() {
-                let top = max(isa, &x);
-                let want: f64 = doubles(&x).map(|x| ((x - f64::from(top)) * f64::from(scale)).exp()).sum();
-                let got = exp_sum(isa, &x, top, scale);
-                prop_assert!((got - want).abs() <= 2e-6 * want, "{isa}: {got} for {want}");
-            }
-        }
-
-        #[test]
-        fn max_is_the_largest_that_is_a_number(seed: u64, len in 1usize..100, hole in any::<prop::sample::Index>()) {
-            let mut x = numbers(seed, 0, len);
-            x[hole.index(len)] = f32::NAN;
-            let want = x.iter().copied().filter(|x| !x.is_nan()).fold(f32::NEG_INFINITY, f32::max);
-            for isa in Isa::available() {
-                prop_assert_eq!(max(isa, &x), want, "{}", isa);
-            }
-        }
-
-        #[test]
         fn rope_rotates_pairs(seed: u64, half in 1usize..40, angle in -50f64..50.0) {
             let head = numbers(seed, 0, 2 * half);
             let angles: Vec<f64> = (0..half).map(|i| angle / (i + 1) as f64).collect();
@@ -175,7 +149,7 @@ pub(super) mod tests {
             let sin: Vec<f32> = angles.iter().map(|a| a.sin() as f32).collect();
             for style in [RopeStyle::Interleaved, RopeStyle::Halves] {
                 let mut got = head.clone();
-                rope(&mut got, &cos, &sin, style);
+                rope(Isa::detect(), &mut got, &cos, &sin, style);
                 for (i, angle) in angles.iter().enumerate() {
                     let (a, b) = if style == RopeStyle::Interleaved { (2 * i, 2 * i + 1) } else { (i, half + i) };
                     let (x, y) = (f64::from(head[a]), f64::from(head[b]));

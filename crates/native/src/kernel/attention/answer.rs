@@ -38,11 +38,12 @@ impl Worker {
         head: usize,
         page: &impl Fn(u32) -> &'p [u8],
         queries: &[f32],
+        stride: usize,
         out: &mut [f32],
     ) {
         let (views, runs, group) = (plan.views(part), plan.runs(part), shape.group());
         let (dim, width) = (shape.head_dim, shape.value_width());
-        self.start(shape, views, head, queries);
+        self.start(shape, views, head, queries, stride);
         let visible = |view: &View<'_>, run: &Run| view.sees(part.segment * SEGMENT + run.level);
         for (at, run) in runs.iter().enumerate() {
             if let Some(next) = runs.get(at + 1) {
@@ -65,8 +66,8 @@ impl Worker {
                 }
             }
         }
-        let stride = Answers::stride(shape);
-        for (scores, out) in self.scores.chunks_exact_mut(TOKENS).zip(out.chunks_exact_mut(stride)) {
+        let answer = Answers::stride(shape);
+        for (scores, out) in self.scores.chunks_exact_mut(TOKENS).zip(out.chunks_exact_mut(answer)) {
             (out[width], out[width + 1]) = softmax(isa, scores);
         }
         for (at, run) in runs.iter().enumerate() {
@@ -82,17 +83,17 @@ impl Worker {
                 }
             }
         }
-        for (sums, out) in self.sums.chunks_exact(width).zip(out.chunks_exact_mut(stride)) {
+        for (sums, out) in self.sums.chunks_exact(width).zip(out.chunks_exact_mut(answer)) {
             out[..width].copy_from_slice(sums);
         }
     }
 
-    fn start(&mut self, shape: &Attention, views: &[View<'_>], head: usize, queries: &[f32]) {
+    fn start(&mut self, shape: &Attention, views: &[View<'_>], head: usize, queries: &[f32], stride: usize) {
         let (dim, group) = (shape.head_dim, shape.group());
         let scale = 1.0 / (dim as f32).sqrt();
         self.queries.clear();
         for view in views {
-            let first = (view.row * shape.heads + head * group) * dim;
+            let first = view.row * stride + head * group * dim;
             self.queries.extend(queries[first..][..group * dim].iter().map(|q| q * scale));
         }
         let count = views.len() * group;

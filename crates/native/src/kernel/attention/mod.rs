@@ -60,8 +60,10 @@ impl Answers {
         shape.value_width() + 2
     }
 
-    /// Answers the queries of every view in the plan: `queries` are rows of all heads. `page` gives this layer's part of a
+    /// Answers the queries of every view in the plan: `queries` are rows that begin
+    /// with all heads' queries and are `stride` numbers apart. `page` gives this layer's part of a
     /// page.
+    #[allow(clippy::too_many_arguments)] // what a layer's attention is made of
     pub fn find<'p>(
         &mut self,
         threads: &Threads,
@@ -70,6 +72,7 @@ impl Answers {
         plan: &Plan<'_>,
         page: impl Fn(u32) -> &'p [u8] + Sync,
         queries: &[f32],
+        stride: usize,
     ) {
         let per_view = shape.group() * Self::stride(shape);
         self.found.resize(plan.answers() * shape.kv_heads * per_view, 0.0);
@@ -83,7 +86,7 @@ impl Answers {
             let (worker, found) = unsafe {
                 (&mut workers.part(worker..worker + 1)[0], found.part(first..first + views * per_view))
             };
-            worker.answer(isa, shape, plan, part, head, &page, queries, found);
+            worker.answer(isa, shape, plan, part, head, &page, queries, stride, found);
         });
     }
 

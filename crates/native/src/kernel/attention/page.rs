@@ -3,6 +3,7 @@
 use half::f16;
 
 use super::{Attention, PAGE};
+use crate::kernel::isa::{Isa, multiversion};
 use crate::kernel::lanes::{LANES, Lanes};
 
 /// How keys and values are stored.
@@ -13,6 +14,24 @@ pub enum KvType {
     F16,
     /// Bytes, with a scale for each token and head: half the memory, at some cost in accuracy.
     Q8,
+}
+
+impl KvType {
+    /// Bytes of a number.
+    fn bytes(self) -> usize {
+        match self {
+            KvType::F16 => size_of::<f16>(),
+            KvType::Q8 => size_of::<i8>(),
+        }
+    }
+
+    /// Bytes of the scales of a token's keys and values.
+    fn scale_bytes(self) -> usize {
+        match self {
+            KvType::F16 => 0,
+            KvType::Q8 => 2 * size_of::<f32>(),
+        }
+    }
 }
 
 /// Keys and values of one head in one layer of one page.
@@ -55,19 +74,13 @@ impl Numbers for f32 {
 impl Attention {
     /// Bytes of a head's keys, and of its values.
     fn bytes(&self) -> (usize, usize) {
-        let number = match self.kv {
-            KvType::F16 => size_of::<f16>(),
-            KvType::Q8 => size_of::<i8>(),
-        };
+        let number = self.kv.bytes();
         (PAGE * self.head_dim * number, PAGE * self.value_width() * number)
     }
 
-    /// Bytes of both scales of every token.
+    /// Bytes of all scales of a head.
     fn scale_bytes(&self) -> usize {
-        match self.kv {
-            KvType::F16 => 0,
-            KvType::Q8 => 2 * PAGE * size_of::<f32>(),
-        }
+        PAGE * self.kv.scale_bytes()
     }
 
     /// Bytes of one head in one layer of one page.
@@ -102,53 +115,93 @@ impl Attention {
         }
     }
 
-    /// Writes a token's keys and values (all heads, one after the other) into its slot of a page.
-    pub fn store(&self, page: &mut [u8], slot: usize, keys: &[f32], values: &[f32]) {
-        let (dim, width) = (self.head_dim, self.value_width());
+    /// Bytes of a token's keys and values as [`Attention::encode`] leaves them.
+    pub fn token_bytes(&self) -> usize {
+        2 * self.kv_heads * self.head_dim * self.kv.bytes() + self.kv_heads * self.kv.scale_bytes()
+    }
+
+    /// A token's keys and values (all heads, one after the other) as a page keeps them.
+    pub fn encode(&self, isa: Isa, keys_and_values: &[f32], into: &mut [u8]) {
+        match self.kv {
+            KvType::F16 => to_half(isa, keys_and_values, bytemuck::cast_slice_mut(into)),
+            KvType::Q8 => {
+                let (codes, scales) = into.split_at_mut(keys_and_values.len());
+                let heads = keys_and_values.chunks_exact(self.head_dim);
+                let scales = scales.chunks_exact_mut(size_of::<f32>());
+                for ((numbers, codes), scale) in heads.zip(codes.chunks_exact_mut(self.head_dim)).zip(scales)
+                {
+                    scale.copy_from_slice(
+                        &to_bytes(isa, numbers, bytemuck::cast_slice_mut(codes)).to_ne_bytes(),
+                    );
+                }
+            }
+        }
+    }
+
+    /// Writes an encoded token into its slot of a page.
+    pub fn store(&self, page: &mut [u8], slot: usize, token: &[u8]) {
+        let number = self.kv.bytes();
+        let (codes, scales) = token.split_at(2 * self.kv_heads * self.head_dim * number);
+        let (keys, values) = codes.split_at(codes.len() / 2);
         let (key_bytes, value_bytes) = self.bytes();
-        let heads = page.chunks_exact_mut(self.head_bytes());
-        for ((head, keys), values) in heads.zip(keys.chunks_exact(dim)).zip(values.chunks_exact(dim)) {
-            let (page_keys, rest) = head.split_at_mut(key_bytes);
-            let (page_values, rest) = rest.split_at_mut(value_bytes);
+        let width = self.value_width() * number;
+        let dim = self.head_dim * number;
+        for (head, page) in page.chunks_exact_mut(self.head_bytes()).enumerate() {
+            let (page_keys, rest) = page.split_at_mut(key_bytes);
+            let (page_values, page_scales) = rest.split_at_mut(value_bytes);
+            let keys = &keys[head * dim..][..dim];
             match self.kv {
                 KvType::F16 => {
-                    put(bytemuck::cast_slice_mut(page_keys), slot, PAGE, keys.iter().map(|&key| half(key)));
-                    let page_values = bytemuck::cast_slice_mut(&mut page_values[2 * slot * width..]);
-                    put(page_values, 0, 1, values.iter().map(|&value| half(value)));
+                    scatter::<u16>(bytemuck::cast_slice(keys), slot, bytemuck::cast_slice_mut(page_keys))
                 }
-                KvType::Q8 => {
-                    let scales: &mut [[f32; PAGE]] =
-                        bytemuck::cast_slice_mut(&mut rest[..2 * PAGE * size_of::<f32>()]);
-                    let (scale, codes) = bytes(keys);
-                    scales[0][slot] = scale;
-                    put(bytemuck::cast_slice_mut(page_keys), slot, PAGE, codes);
-                    let (scale, codes) = bytes(values);
-                    scales[1][slot] = scale;
-                    put(bytemuck::cast_slice_mut(&mut page_values[slot * width..]), 0, 1, codes);
-                }
+                KvType::Q8 => scatter::<u8>(keys, slot, page_keys),
+            }
+            page_values[slot * width..][..dim].copy_from_slice(&values[head * dim..][..dim]);
+            // The scales of all keys come first, then those of all values; in the page as well.
+            for (i, scales) in scales.chunks_exact(scales.len().max(2) / 2).enumerate() {
+                let scale = &scales[head * size_of::<f32>()..][..size_of::<f32>()];
+                page_scales[(i * PAGE + slot) * size_of::<f32>()..][..size_of::<f32>()]
+                    .copy_from_slice(scale);
             }
         }
     }
 }
 
-/// Writes numbers from `first` on, `step` apart.
-fn put<T>(into: &mut [T], first: usize, step: usize, numbers: impl Iterator<Item = T>) {
-    for (into, number) in into[first..].iter_mut().step_by(step).zip(numbers) {
-        *into = number;
+/// Keys lie by dimension: a token's are a page apart.
+fn scatter<T: Copy>(keys: &[T], slot: usize, page: &mut [T]) {
+    for (into, &key) in page[slot..].iter_mut().step_by(PAGE).zip(keys) {
+        *into = key;
     }
 }
 
-/// Half precision holds what a model computes. What it cannot hold becomes the largest number that it can, and what is no
-/// number becomes zero (the row's logits will tell): attention multiplies stale slots by zero and relies on finite ones.
-fn half(value: f32) -> f16 {
-    let most = f16::MAX.to_f32_const();
-    if value.is_nan() { f16::ZERO } else { f16::from_f32(value.clamp(-most, most)) }
+multiversion! {
+    /// Stale slots are multiplied by zero, so whatever comes in, what is stored is finite.
+    fn to_half(from: &[f32], into: &mut [f16]) = to_half_lanes
 }
 
-/// A scale and whole numbers of at most 127; finite whatever comes in, for the same reason.
-fn bytes(numbers: &[f32]) -> (f32, impl Iterator<Item = i8> + '_) {
+#[inline(always)]
+fn to_half_lanes<const FMA: bool>(from: &[f32], into: &mut [f16]) {
+    for (from, into) in from.chunks(LANES).zip(into.chunks_mut(LANES)) {
+        let mut lanes = Lanes::ZERO;
+        lanes.0[..from.len()].copy_from_slice(from);
+        into.copy_from_slice(&lanes.to_half::<FMA>()[..from.len()]);
+    }
+}
+
+multiversion! {
+    /// Whole numbers of at most 127 and their scale; finite, for the same reason.
+    fn to_bytes(from: &[f32], into: &mut [i8]) -> f32 = to_bytes_lanes
+}
+
+#[inline(always)]
+fn to_bytes_lanes<const FMA: bool>(from: &[f32], into: &mut [i8]) -> f32 {
+    // Adding 1.5 * 2^23 rounds to a whole number and leaves it, in two's complement, in the lowest bits.
+    const ROUND: f32 = 12_582_912.0;
     let finite = |x: f32| if x.is_nan() { 0.0 } else { x.clamp(-1e30, 1e30) };
-    let largest = numbers.iter().fold(0f32, |a, &b| a.max(finite(b).abs()));
+    let largest = from.iter().fold(0f32, |a, &b| a.max(finite(b).abs()));
     let inverse = if largest > 0.0 { 127.0 / largest } else { 0.0 };
-    (largest / 127.0, numbers.iter().map(move |&x| (finite(x) * inverse).round_ties_even() as i8))
+    for (from, into) in from.iter().zip(into) {
+        *into = (finite(*from) * inverse + ROUND).to_bits() as i8;
+    }
+    largest / 127.0
 }

@@ -44,12 +44,23 @@ fn branches(
         for (position, random) in (first..).zip(random.chunks(2 * width)) {
             let (keys, values) = random.split_at(width);
             let page = pool.data_mut(branch.table.pages()[position / PAGE]);
-            shape.store(page, position % PAGE, keys, values);
+            shape.store(page, position % PAGE, &encoded(shape, random));
             branch.tokens.push((keys.to_vec(), values.to_vec()));
         }
         branches.push(branch);
     }
     (pool, branches)
+}
+
+fn encoded(shape: &Attention, keys_and_values: &[f32]) -> Vec<u8> {
+    // As floats, so that they are aligned.
+    let mut token = vec![0f32; shape.token_bytes().div_ceil(4)];
+    shape.encode(
+        Isa::detect(),
+        keys_and_values,
+        &mut bytemuck::cast_slice_mut(&mut token)[..shape.token_bytes()],
+    );
+    bytemuck::cast_slice(&token)[..shape.token_bytes()].to_vec()
 }
 
 /// What a page keeps of the numbers of one token and head.
@@ -89,11 +100,11 @@ fn attend(
     views: &[View<'_>],
     queries: &[f32],
 ) -> Vec<f32> {
+    let width = shape.heads * shape.head_dim;
     let plan = Plan::new(views.to_vec());
     // Used before, by another step.
     let mut answers = Answers { found: vec![f32::NAN; 7], ..Answers::default() };
-    answers.find(threads, isa, shape, &plan, |id| pool.data(id), queries);
-    let width = shape.heads * shape.head_dim;
+    answers.find(threads, isa, shape, &plan, |id| pool.data(id), queries, width);
     let mut out = vec![f32::NAN; queries.len()];
     for (row, out) in out.chunks_mut(width).enumerate() {
         answers.merge(shape, &plan, row, out);
@@ -165,7 +176,7 @@ fn what_a_page_cannot_hold_stays_finite() {
         let mut table = Table::default();
         table.grow(&mut pool, 1).unwrap();
         let page = pool.data_mut(table.pages()[0]);
-        shape.store(page, 0, &hostile, &hostile);
+        shape.store(page, 0, &encoded(&shape, &[hostile, hostile].concat()));
         let view = View { row: 0, pages: table.pages(), len: 1 };
         for isa in Isa::available() {
             let out = attend(&threads, &shape, isa, &pool, &[view], &[0.0; 4]);

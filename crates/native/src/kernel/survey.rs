@@ -1,0 +1,153 @@
+//! One look at all logits of a row: the best tokens and what all weights sum to.
+
+use super::isa::{Isa, multiversion};
+use super::lanes::{LANES, Lanes, exp};
+
+/// Logits that are looked at together, in the nearest cache.
+const BLOCK: usize = 64 * LANES;
+
+/// What a row of logits holds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Survey {
+    /// The tokens of highest logit with their logits, best first; among equals the lower number comes first.
+    pub best: Vec<(u32, f32)>,
+    /// The sum of `e^(x - top)`, where `top` is the best token's logit. Not a number if a logit is none.
+    pub total: f64,
+    /// The sum of `e^((x - top) * scale)`.
+    pub scaled: f64,
+}
+
+/// Looks for the best `count` tokens, one or more, and sums the weights.
+pub(crate) fn survey(isa: Isa, logits: &[f32], count: usize, scale: f32) -> Survey {
+    debug_assert!(count > 0 && !logits.is_empty());
+    let mut found = Survey { best: Vec::with_capacity(count + 1), total: 0.0, scaled: 0.0 };
+    let mut top = f32::NEG_INFINITY;
+    for (block, logits) in logits.chunks(BLOCK).enumerate() {
+        collect(isa, logits, block * BLOCK, count, &mut found.best);
+        let best = found.best.first().map_or(top, |best| best.1);
+        if best > top {
+            // What was summed so far was relative to another top.
+            let shrink = f64::from(top) - f64::from(best);
+            found.total *= shrink.exp();
+            found.scaled *= (shrink * f64::from(scale)).exp();
+            top = best;
+        }
+        let (total, scaled) = sums(isa, logits, top, scale);
+        found.total += f64::from(total);
+        found.scaled += f64::from(scaled);
+    }
+    found
+}
+
+multiversion! {
+    /// Puts what belongs among the best into their place.
+    fn collect(logits: &[f32], first: usize, count: usize, best: &mut Vec<(u32, f32)>) = collect_lanes
+}
+
+#[inline(always)]
+fn collect_lanes<const FMA: bool>(logits: &[f32], first: usize, count: usize, best: &mut Vec<(u32, f32)>) {
+    /// Logits whose largest is compared at once: nearly always it is not among the best.
+    const STRIDE: usize = 4 * LANES;
+    for (at, logits) in logits.chunks(STRIDE).enumerate() {
+        let least = if best.len() < count { None } else { best.last().map(|last| last.1) };
+        if let Some(least) = least
+            && !any_above(logits, least)
+        {
+            continue;
+        }
+        for (i, &logit) in logits.iter().enumerate() {
+            let full = best.len() >= count;
+            if logit.is_nan() || full && best.last().is_some_and(|last| logit <= last.1) {
+                continue;
+            }
+            let place = best.partition_point(|&(_, other)| other >= logit);
+            if full {
+                best.pop();
+            }
+            best.insert(place, ((first + at * STRIDE + i) as u32, logit));
+        }
+    }
+}
+
+#[inline(always)]
+fn any_above(logits: &[f32], least: f32) -> bool {
+    let chunks = logits.chunks_exact(LANES);
+    let mut above = [0u32; LANES];
+    let rest = chunks.remainder().iter().any(|&x| x > least);
+    for chunk in chunks {
+        for i in 0..LANES {
+            above[i] |= u32::from(chunk[i] > least);
+        }
+    }
+    rest || above.iter().fold(0, |a, b| a | b) != 0
+}
+
+multiversion! {
+    /// Both sums over one block.
+    fn sums(logits: &[f32], top: f32, scale: f32) -> (f32, f32) = sums_lanes
+}
+
+#[inline(always)]
+fn sums_lanes<const FMA: bool>(logits: &[f32], top: f32, scale: f32) -> (f32, f32) {
+    let chunks = logits.chunks_exact(LANES);
+    let weigh = |x: f32| (exp::<FMA>(x - top), exp::<FMA>((x - top) * scale));
+    let rest = chunks.remainder().iter().map(|&x| weigh(x));
+    let (mut total, mut scaled) = rest.fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+    let mut lanes = [Lanes::ZERO; 2];
+    for chunk in chunks {
+        for i in 0..LANES {
+            let (plain, other) = weigh(chunk[i]);
+            lanes[0].0[i] += plain;
+            lanes[1].0[i] += other;
+        }
+    }
+    total += lanes[0].sum();
+    scaled += lanes[1].sum();
+    (total, scaled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::rows::tests::numbers;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Against a full sort and plain sums. Rounded logits, so that there are equals; a slope, so that the best change.
+        #[test]
+        fn a_survey_finds_the_best_and_the_sums(
+            seed: u64,
+            len in 1usize..5000,
+            count in 1usize..40,
+            scale in 0.1f32..4.0,
+            slope in -0.01f32..0.01,
+        ) {
+            let random = numbers(seed, 0, len);
+            let logits: Vec<f32> =
+                random.iter().enumerate().map(|(i, x)| (x * 20.0 + slope * i as f32).round() / 2.0).collect();
+            let mut sorted: Vec<(u32, f32)> = (0..).zip(logits.iter().copied()).collect();
+            sorted.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            let sum = |scale: f32| -> f64 {
+                logits.iter().map(|x| (f64::from(x - sorted[0].1) * f64::from(scale)).exp()).sum()
+            };
+            for isa in Isa::available() {
+                let found = survey(isa, &logits, count, scale);
+                prop_assert_eq!(&found.best, &sorted[..count.min(len)], "{}", isa);
+                for (got, want) in [(found.total, sum(1.0)), (found.scaled, sum(scale))] {
+                    prop_assert!((got - want).abs() <= 3e-6 * want, "{isa}: {got} for {want}");
+                }
+            }
+        }
+
+        #[test]
+        fn what_is_no_number_is_noticed(len in 1usize..3000, at in any::<prop::sample::Index>()) {
+            let mut logits = numbers(0, 0, len);
+            logits[at.index(len)] = f32::NAN;
+            for isa in Isa::available() {
+                prop_assert!(survey(isa, &logits, 3, 1.5).total.is_nan(), "{isa}");
+            }
+        }
+    }
+}
