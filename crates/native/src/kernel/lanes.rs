@@ -20,9 +20,13 @@ impl Lanes {
     /// From exactly [`LANES`] floats.
     #[inline(always)]
     pub fn load(from: &[f32]) -> Self {
-        let mut lanes = Self::ZERO;
-        lanes.0.copy_from_slice(from);
-        lanes
+        Lanes(*<&[f32; LANES]>::try_from(from).expect("exactly LANES of them"))
+    }
+
+    /// To exactly [`LANES`] floats.
+    #[inline(always)]
+    pub fn store(&self, into: &mut [f32]) {
+        *<&mut [f32; LANES]>::try_from(into).expect("exactly LANES of them") = self.0;
     }
 
     /// From exactly [`LANES`] half-precision floats.

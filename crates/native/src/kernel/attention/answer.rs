@@ -247,13 +247,17 @@ fn score_some<const N: usize, T: Numbers, const FMA: bool>(
     queries: &[f32],
     scores: &mut [f32],
 ) {
-    let queries: [&[f32]; N] = std::array::from_fn(|n| &queries[n * at.dim..][..at.dim]);
+    // Plain loops: iterators over arrays are not always inlined into code for a vector unit.
+    let mut of: [&[f32]; N] = [&[]; N];
+    for n in 0..N {
+        of[n] = &queries[n * at.dim..][..at.dim];
+    }
     let mut chains = [[Lanes::ZERO; 2]; N];
     for (pair, keys) in keys.chunks_exact(2 * PAGE).enumerate() {
         let (even, odd) = (T::lanes::<FMA>(&keys[..PAGE]), T::lanes::<FMA>(&keys[PAGE..]));
         for n in 0..N {
-            chains[n][0].add_product::<FMA>(queries[n][2 * pair], &even);
-            chains[n][1].add_product::<FMA>(queries[n][2 * pair + 1], &odd);
+            chains[n][0].add_product::<FMA>(of[n][2 * pair], &even);
+            chains[n][1].add_product::<FMA>(of[n][2 * pair + 1], &odd);
         }
     }
     for n in 0..N {
@@ -317,14 +321,17 @@ fn weigh_some<const N: usize, T: Numbers, const FMA: bool>(
 ) {
     /// Lanes of sums at a time, so that those of all queries stay in registers.
     const WIDE: usize = 4;
-    let weights: [&[f32]; N] = std::array::from_fn(|n| &weights[n * TOKENS + at.level * PAGE..][..PAGE]);
+    let mut of: [&[f32]; N] = [&[]; N];
+    for n in 0..N {
+        of[n] = &weights[n * TOKENS + at.level * PAGE..][..PAGE];
+    }
     let mut lane = 0;
     while lane + WIDE * LANES <= at.width {
-        weigh_lanes::<N, WIDE, T, FMA>(at.width, lane, values, &weights, sums);
+        weigh_lanes::<N, WIDE, T, FMA>(at.width, lane, values, &of, sums);
         lane += WIDE * LANES;
     }
     while lane < at.width {
-        weigh_lanes::<N, 1, T, FMA>(at.width, lane, values, &weights, sums);
+        weigh_lanes::<N, 1, T, FMA>(at.width, lane, values, &of, sums);
         lane += LANES;
     }
 }
@@ -337,8 +344,12 @@ fn weigh_lanes<const N: usize, const WIDE: usize, T: Numbers, const FMA: bool>(
     weights: &[&[f32]; N],
     sums: &mut [f32],
 ) {
-    let load = |sums: &[f32], n: usize, w: usize| Lanes::load(&sums[n * width + lane + w * LANES..][..LANES]);
-    let mut chains: [[Lanes; WIDE]; N] = std::array::from_fn(|n| std::array::from_fn(|w| load(sums, n, w)));
+    let mut chains = [[Lanes::ZERO; WIDE]; N];
+    for n in 0..N {
+        for w in 0..WIDE {
+            chains[n][w] = Lanes::load(&sums[n * width + lane + w * LANES..][..LANES]);
+        }
+    }
     for t in 0..PAGE {
         for w in 0..WIDE {
             let values = T::lanes::<FMA>(&values[t * width + lane + w * LANES..][..LANES]);
@@ -349,7 +360,7 @@ fn weigh_lanes<const N: usize, const WIDE: usize, T: Numbers, const FMA: bool>(
     }
     for n in 0..N {
         for w in 0..WIDE {
-            sums[n * width + lane + w * LANES..][..LANES].copy_from_slice(&chains[n][w].0);
+            chains[n][w].store(&mut sums[n * width + lane + w * LANES..][..LANES]);
         }
     }
 }
@@ -358,6 +369,6 @@ fn weigh_lanes<const N: usize, const WIDE: usize, T: Numbers, const FMA: bool>(
 fn to_floats<T: Numbers, const FMA: bool>(from: &[T], into: &mut Vec<f32>) {
     into.resize(from.len(), 0.0);
     for (from, into) in from.chunks_exact(LANES).zip(into.chunks_exact_mut(LANES)) {
-        into.copy_from_slice(&T::lanes::<FMA>(from).0);
+        T::lanes::<FMA>(from).store(into);
     }
 }

@@ -35,7 +35,14 @@ impl<'a> CodeBlock<'a> {
         self.0[self.0.len() - EXTRA + at]
     }
 
+    pub const EMPTY: Self = CodeBlock(&[]);
+
     #[inline(always)]
+    pub fn word(self, at: usize) -> i32 {
+        self.0[at]
+    }
+
+    #[cfg(test)]
     pub fn words(self) -> &'a [i32] {
         &self.0[..self.0.len() - EXTRA]
     }

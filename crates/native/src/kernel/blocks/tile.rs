@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::codes::CodeRows;
+use super::codes::{CodeBlock, CodeRows};
 use super::unit::{LANES, Line, Unit};
 use super::{BLOCK, Panel};
 
@@ -53,8 +53,8 @@ unsafe fn tile<U: Unit, const ROWS: usize>(
             true => walk::<U, ROWS, true>(x, first, panel),
             false => walk::<U, ROWS, false>(x, first, panel),
         };
-        for (r, results) in results.into_iter().enumerate() {
-            out(first + r, &U::store(results));
+        for r in 0..ROWS {
+            out(first + r, &U::store(results[r]));
         }
     }
 }
@@ -76,13 +76,20 @@ unsafe fn walk<U: Unit, const ROWS: usize, const NIBBLES: bool>(
     unsafe {
         let mut results = [U::zero(); ROWS];
         for (b, lines) in panel.lines.chunks_exact(lines_per_block).enumerate() {
-            let blocks: [_; ROWS] = std::array::from_fn(|r| x.block(first + r, b, BLOCK / U::PER_WORD));
-            let words: [&[i32]; ROWS] = blocks.map(|block| block.words());
+            // Plain loops throughout: iterators over arrays are not always inlined into code for a vector unit.
+            let mut blocks = [CodeBlock::EMPTY; ROWS];
+            for r in 0..ROWS {
+                blocks[r] = x.block(first + r, b, BLOCK / U::PER_WORD);
+            }
             for (g, lines) in lines.chunks_exact(lines_per_group).enumerate() {
-                let total = |r: usize| if NIBBLES { 0 } else { blocks[r].total(g, panel.groups) };
-                let mut sums: [U::Sums; ROWS] = std::array::from_fn(|r| U::begin(total(r)));
+                let mut sums = [U::begin(0); ROWS];
+                if !NIBBLES {
+                    for r in 0..ROWS {
+                        sums[r] = U::begin(blocks[r].total(g, panel.groups));
+                    }
+                }
                 for (at, line) in lines.iter().enumerate() {
-                    add_line::<U, ROWS, NIBBLES>(&mut sums, line, g * lines_per_group + at, &words);
+                    add_line::<U, ROWS, NIBBLES>(&mut sums, line, g * lines_per_group + at, &blocks);
                 }
                 let scales = U::factors(panel.scales.at(b * panel.groups + g));
                 for r in 0..ROWS {
@@ -109,7 +116,7 @@ unsafe fn add_line<U: Unit, const ROWS: usize, const NIBBLES: bool>(
     sums: &mut [U::Sums; ROWS],
     line: &Line,
     at: usize,
-    words: &[&[i32]; ROWS],
+    blocks: &[CodeBlock<'_>; ROWS],
 ) {
     let steps = if NIBBLES { 8 } else { 4 } / U::PER_WORD;
     for k in 0..steps {
@@ -117,7 +124,7 @@ unsafe fn add_line<U: Unit, const ROWS: usize, const NIBBLES: bool>(
         unsafe {
             let codes = if NIBBLES { U::nibbles(line, k) } else { U::bytes(line, k) };
             for r in 0..ROWS {
-                sums[r] = U::dot(sums[r], codes, words[r][at * steps + k]);
+                sums[r] = U::dot(sums[r], codes, blocks[r].word(at * steps + k));
             }
         }
     }
