@@ -217,13 +217,13 @@ impl Run<'_> {
             let slot = &self.plots[pick.plot].slots[pick.slot];
             let end = slot.table.len();
             let table = batch.tables.len();
-            batch.tables.push(slot.table.pages());
-            batch.rows.extend((end - pick.tokens..end).map(|position| Row {
+            let row = |position| Row {
                 token: slot.tokens[position],
                 position,
                 table,
                 logits: pick.completes && position + 1 == end,
-            }));
+            };
+            batch.add(slot.table.pages(), (end - pick.tokens..end).map(row));
         }
         let ask = |pick: &Pick| {
             let plot = &self.plots[pick.plot];

@@ -4,8 +4,10 @@
 //! configuration. It works on a batch of rows. A row is one token of one sequence; decoding contributes one row per
 //! sequence, a prompt contributes many, and the pass does not care which is which.
 
+use std::ops::Range;
+
 use crate::kernel::{
-    Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, View, matmul, rms_norm, rms_norm_in_place,
+    Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, View, add, matmul, rms_norm, rms_norm_in_place,
     rope, swiglu,
 };
 use crate::load::{Checkpoint, Config, LoadError};
@@ -57,9 +59,25 @@ pub(crate) struct Row {
 pub(crate) struct Batch<'a> {
     pub rows: Vec<Row>,
     pub tables: Vec<&'a [PageId]>,
+    /// Stretches of rows that write to the same page, of which each row is in one.
+    pub same_page: Vec<Range<usize>>,
 }
 
 impl<'a> Batch<'a> {
+    /// Adds the rows of one sequence, whose page table is its own from the first of them on.
+    pub fn add(&mut self, table: &'a [PageId], rows: impl Iterator<Item = Row>) {
+        self.tables.push(table);
+        for row in rows {
+            let at = self.rows.len();
+            let page = |row: &Row| row.position / PAGE;
+            match (self.same_page.last_mut(), self.rows.last()) {
+                (Some(stretch), Some(last)) if last.table == row.table && page(last) == page(&row) => stretch.end += 1,
+                _ => self.same_page.push(at..at + 1),
+            }
+            self.rows.push(row);
+        }
+    }
+
     fn plan(&self) -> Plan<'a> {
         let view =
             |(at, row): (usize, &Row)| View { row: at, pages: self.tables[row.table], len: row.position + 1 };
@@ -198,36 +216,37 @@ impl Forward<'_> {
         let config = &model.config;
         let (dim, half) = (config.head_dim, config.head_dim / 2);
         let (q, kv) = (config.heads * dim, config.kv_heads * dim);
-        self.normalise(&layer.attention_norm, &layer.qkv);
+        self.normalise(&layer.attention_norm, &layer.qkv, index > 0);
 
         let Scratch { watch, input, product, tokens, cos, sin, answers, .. } = &mut *self.scratch;
         watch.lap(Phase::Between);
         matmul(threads, isa, &layer.qkv, input, product);
         watch.lap(Phase::Matrices);
         let width = q + 2 * kv;
-        let bytes = attention.token_bytes();
+        let (bytes, size) = (attention.token_bytes(), attention.page_bytes());
         tokens.resize(batch.rows.len() * bytes, 0);
-        let (rows, encoded) = (SharedSlice::new(product), SharedSlice::new(tokens));
-        threads.run(batch.rows.len(), |_, row| {
-            // SAFETY: every row is one task's.
-            let qkv = unsafe { rows.part(row * width..(row + 1) * width) };
-            let (cos, sin) = (&cos[row * half..][..half], &sin[row * half..][..half]);
-            for (i, head) in qkv[..q + kv].chunks_exact_mut(dim).enumerate() {
-                let norm = if i < config.heads { &layer.query_norm } else { &layer.key_norm };
-                if let Some(norm) = norm {
-                    rms_norm_in_place(isa, head, norm, config.rms_eps);
+        let (rows, encoded, pages) = (SharedSlice::new(product), SharedSlice::new(tokens), self.pool.shared());
+        threads.run(batch.same_page.len(), |_, task| {
+            for at in batch.same_page[task].clone() {
+                // SAFETY: every row is in one task only, as are all rows that write to the same page.
+                let (qkv, encoded) = unsafe {
+                    (rows.part(at * width..(at + 1) * width), encoded.part(at * bytes..(at + 1) * bytes))
+                };
+                let (cos, sin) = (&cos[at * half..][..half], &sin[at * half..][..half]);
+                for (i, head) in qkv[..q + kv].chunks_exact_mut(dim).enumerate() {
+                    let norm = if i < config.heads { &layer.query_norm } else { &layer.key_norm };
+                    if let Some(norm) = norm {
+                        rms_norm_in_place(isa, head, norm, config.rms_eps);
+                    }
+                    rope(isa, head, cos, sin, config.rope);
                 }
-                rope(isa, head, cos, sin, config.rope);
+                attention.encode(isa, &qkv[q..], encoded);
+                let row = &batch.rows[at];
+                // SAFETY: as above.
+                let page = unsafe { pages.page(batch.tables[row.table][row.position / PAGE]) };
+                attention.store(&mut page[index * size..][..size], row.position % PAGE, encoded);
             }
-            // SAFETY: as above.
-            attention.encode(isa, &qkv[q..], unsafe { encoded.part(row * bytes..(row + 1) * bytes) });
         });
-        let size = attention.page_bytes();
-        for (row, token) in batch.rows.iter().zip(tokens.chunks_exact(bytes)) {
-            let page = batch.tables[row.table][row.position / PAGE];
-            let page = &mut self.pool.data_mut(page)[index * size..][..size];
-            attention.store(page, row.position % PAGE, token);
-        }
 
         let pool = &*self.pool;
         let page = |id: PageId| &pool.data(id)[index * size..][..size];
@@ -240,12 +259,11 @@ impl Forward<'_> {
         watch.lap(Phase::Between);
         matmul(threads, isa, &layer.attention_out, input, product);
         watch.lap(Phase::Matrices);
-        self.add_residual();
     }
 
     fn feed_forward(&mut self, layer: &Layer) {
         let (isa, threads, ffn) = (self.model.isa, self.threads, self.model.config.ffn);
-        self.normalise(&layer.ffn_norm, &layer.gate_up);
+        self.normalise(&layer.ffn_norm, &layer.gate_up, true);
         let Scratch { watch, hidden, input, product, .. } = &mut *self.scratch;
         let rows = hidden.len() / self.model.config.hidden;
         watch.lap(Phase::Between);
@@ -258,23 +276,22 @@ impl Forward<'_> {
         watch.lap(Phase::Between);
         matmul(threads, isa, &layer.down, input, product);
         watch.lap(Phase::Matrices);
-        self.add_residual();
     }
 
-    /// Prepares the hidden rows for a product with these weights.
-    fn normalise(&mut self, norm: &[f32], weights: &Packed) {
+    /// Adds the last product to the hidden rows, if there was one, and prepares them for a product with these weights.
+    fn normalise(&mut self, norm: &[f32], weights: &Packed, residual: bool) {
         let (isa, width, eps) = (self.model.isa, self.model.config.hidden, self.model.config.rms_eps);
-        let Scratch { hidden, input, .. } = &mut *self.scratch;
-        input.fill(self.threads, isa, hidden.len() / width, weights, |row, into| {
-            rms_norm(isa, &hidden[row * width..][..width], norm, eps, into);
+        let Scratch { hidden, product, input, .. } = &mut *self.scratch;
+        let rows = hidden.len() / width;
+        let hidden = SharedSlice::new(hidden);
+        input.fill(self.threads, isa, rows, weights, |row, into| {
+            // SAFETY: every row is filled once.
+            let hidden = unsafe { hidden.part(row * width..(row + 1) * width) };
+            if residual {
+                add(isa, hidden, &product[row * width..][..width]);
+            }
+            rms_norm(isa, hidden, norm, eps, into);
         });
-    }
-
-    fn add_residual(&mut self) {
-        let Scratch { hidden, product, .. } = &mut *self.scratch;
-        for (hidden, value) in hidden.iter_mut().zip(&*product) {
-            *hidden += value;
-        }
     }
 
     fn logits(&mut self, batch: &Batch<'_>) -> &[f32] {
@@ -284,7 +301,10 @@ impl Forward<'_> {
         let Scratch { watch, hidden, input, product, .. } = &mut *self.scratch;
         let output = model.output.as_ref().unwrap_or(&model.embedding);
         input.fill(self.threads, isa, asked.len(), output, |row, into| {
-            rms_norm(isa, &hidden[asked[row] * width..][..width], &model.norm, eps, into);
+            let at = asked[row] * width;
+            into.copy_from_slice(&hidden[at..][..width]);
+            add(isa, into, &product[at..][..width]);
+            rms_norm_in_place(isa, into, &model.norm, eps);
         });
         watch.lap(Phase::Between);
         matmul(self.threads, isa, output, input, product);

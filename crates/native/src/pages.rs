@@ -68,6 +68,12 @@ impl Pool {
         &self.slabs[slab].0[range]
     }
 
+    /// For tasks that write to different pages at once.
+    pub fn shared(&mut self) -> SharedPages<'_> {
+        SharedPages(self)
+    }
+
+    #[cfg(test)]
     pub fn data_mut(&mut self, id: PageId) -> &mut [u8] {
         debug_assert_eq!(self.users[id as usize], 1, "a shared page must not be written");
         let (slab, range) = self.place(id);
@@ -124,6 +130,25 @@ impl Pool {
         }
         self.release(id);
         Ok(copy)
+    }
+}
+
+/// Pages of which every task writes its own.
+#[derive(Debug)]
+pub(crate) struct SharedPages<'a>(&'a mut Pool);
+
+impl SharedPages<'_> {
+    /// # Safety
+    /// While the page is in use, nobody else may ask for it.
+    #[allow(clippy::mut_from_ref)] // what the safety rule is about
+    pub unsafe fn page(&self, id: PageId) -> &mut [u8] {
+        debug_assert_eq!(self.0.users[id as usize], 1, "a shared page must not be written");
+        let (slab, range) = self.0.place(id);
+        let slab = &self.0.slabs[slab].0;
+        assert!(range.end <= slab.len());
+        // SAFETY: inside the slab, by the assertion; the pool is borrowed for writing, so that nobody else reads or writes
+        // but through this, and there the caller promises to be alone.
+        unsafe { std::slice::from_raw_parts_mut(slab.as_ptr().cast_mut().add(range.start), range.len()) }
     }
 }
 

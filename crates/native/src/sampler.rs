@@ -35,7 +35,7 @@ pub(crate) fn draw(isa: Isa, logits: &[f32], ask: &Ask) -> Option<Draw> {
     let log_total = f64::from(top) + found.total.ln();
     let candidate =
         |(token, logit): (Token, f32)| Candidate { token, logprob: (f64::from(logit) - log_total) as f32 };
-    let sampled = if greedy { found.best[0] } else { sample(logits, scale, ask, &found) };
+    let sampled = if greedy { found.best[0] } else { sample(isa, logits, scale, ask, &found) };
     Some(Draw {
         top: found.best.iter().take(ask.top_k).copied().map(candidate).collect(),
         sampled: candidate(sampled),
@@ -43,7 +43,7 @@ pub(crate) fn draw(isa: Isa, logits: &[f32], ask: &Ask) -> Option<Draw> {
 }
 
 /// Draws from the distribution after temperature, top-k, top-p and min-p, in this order.
-fn sample(logits: &[f32], scale: f32, ask: &Ask, found: &Survey) -> (Token, f32) {
+fn sample(isa: Isa, logits: &[f32], scale: f32, ask: &Ask, found: &Survey) -> (Token, f32) {
     let sampling = &ask.sampling;
     let top = found.best[0].1;
     let weight = |logit: f32| f64::from((logit - top) * scale).exp();
@@ -62,7 +62,10 @@ fn sample(logits: &[f32], scale: f32, ask: &Ask, found: &Survey) -> (Token, f32)
         if kept < known || sorted.len() >= limit {
             return pick(&sorted[..kept], weight, ask.uniform * mass);
         }
-        sorted = sort_more(logits, sorted.len() * 16);
+        sorted = match sorted.len() * 16 {
+            few @ ..1000 => survey(isa, logits, few, scale).best,
+            many => sort_more(logits, many),
+        };
     }
 }
 

@@ -38,9 +38,9 @@ use std::time::{Duration, Instant};
 
 /// How long a worker looks out for the next region before it sleeps: about the time it takes to be woken. On a
 /// busy machine, a step took the longer the longer this and the next were (5 to 200 µs were tried).
-const WORKER_SPIN: Duration = Duration::from_micros(20);
+const WORKER_SPIN: Duration = Duration::from_micros(50);
 /// How long the caller looks out for the last tasks of others before it sleeps.
-const CALLER_SPIN: Duration = Duration::from_micros(20);
+const CALLER_SPIN: Duration = Duration::from_micros(50);
 /// Looks between two readings of the clock, well under a microsecond.
 const LOOKS: usize = 16;
 /// Leaves room in half a `ticket` for every thread to claim in vain, and in `pending` for a bit.

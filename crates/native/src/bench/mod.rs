@@ -1,5 +1,6 @@
 //! Measures: what the machine could do, so that what the engine does can be judged.
 
+pub mod kernels;
 mod loops;
 mod peaks;
 

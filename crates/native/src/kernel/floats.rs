@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::isa::{Isa, multiversion};
 use super::lanes::{LANES, Lanes};
+use super::sheet::Columns;
 use crate::load::Tensor;
 
 /// Outputs in a panel.
@@ -48,26 +49,22 @@ impl FloatPanels {
         }
     }
 
-    /// All rows of `x` against one panel; `out` gets each row's 32 results.
-    pub fn multiply(&self, isa: Isa, panel: usize, x: &[f32], out: impl FnMut(usize, &[f32; PANEL])) {
+    /// All rows of `x` against one panel, whose results go to these columns.
+    pub fn multiply(&self, isa: Isa, panel: usize, x: &[f32], out: &mut Columns<'_>) {
         multiply_panel(isa, x, &self.rows[panel * self.inputs..][..self.inputs], out);
     }
 }
 
 multiversion! {
     /// All rows against one panel.
-    fn multiply_panel(x: &[f32], panel: &[PanelRow], out: impl FnMut(usize, &[f32; PANEL])) = multiply_panel_lanes
+    fn multiply_panel(x: &[f32], panel: &[PanelRow], out: &mut Columns<'_>) = multiply_panel_lanes
 }
 
 #[inline(always)]
-fn multiply_panel_lanes<const FMA: bool>(
-    x: &[f32],
-    panel: &[PanelRow],
-    mut out: impl FnMut(usize, &[f32; PANEL]),
-) {
+fn multiply_panel_lanes<const FMA: bool>(x: &[f32], panel: &[PanelRow], out: &mut Columns<'_>) {
     let inputs = panel.len();
     for (at, x) in x.chunks(TILE * inputs).enumerate() {
-        let put = |r: usize, results: &[f32; PANEL]| out(at * TILE + r, results);
+        let put = |r: usize, results: &[f32; PANEL]| out.put(at * TILE + r, 0, results);
         match x.len() / inputs {
             6 => tile::<6, FMA>(x, panel, put),
             5 => tile::<5, FMA>(x, panel, put),
@@ -107,17 +104,16 @@ fn tile<const ROWS: usize, const FMA: bool>(
 mod tests {
     use super::*;
     use crate::kernel::rows::tests::{near, numbers};
+    use crate::kernel::sheet::Sheet;
     use crate::load::DType;
     use proptest::prelude::*;
 
     fn multiply(isa: Isa, panels: &FloatPanels, x: &[f32], outputs: usize) -> Vec<f32> {
         let mut out = vec![f32::NAN; x.len() / panels.inputs * outputs];
         for panel in 0..outputs.div_ceil(PANEL) {
-            panels.multiply(isa, panel, x, |row, results| {
-                let first = panel * PANEL;
-                let count = PANEL.min(outputs - first);
-                out[row * outputs + first..][..count].copy_from_slice(&results[..count]);
-            });
+            let columns = panel * PANEL..outputs.min((panel + 1) * PANEL);
+            // SAFETY: nobody else writes.
+            panels.multiply(isa, panel, x, &mut unsafe { Sheet::new(&mut out, outputs).columns(columns) });
         }
         out
     }

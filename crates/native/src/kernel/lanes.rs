@@ -163,14 +163,16 @@ pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
     // Adding and taking away 1.5 * 2^23 rounds to the nearest whole number.
     const ROUND: f32 = 12_582_912.0;
     let clamped = x.clamp(-87.3, 88.3);
-    let n = fma::<FMA>(clamped, LOG2_E, ROUND) - ROUND;
+    let rounded = fma::<FMA>(clamped, LOG2_E, ROUND);
+    let n = rounded - ROUND;
     let r = fma::<FMA>(n, -LN2_LOW, fma::<FMA>(n, -LN2_HIGH, clamped));
     // Taylor to the sixth power: |r| is at most ln(2) / 2.
     let mut p = 1.0 / 720.0;
     for c in [1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
         p = fma::<FMA>(p, r, c);
     }
-    let power = f32::from_bits(((n as i32 + 127) as u32) << 23);
+    // The whole number is in the lowest bits of `rounded`: moved to the exponent, all above it falls out.
+    let power = f32::from_bits((rounded.to_bits() << 23).wrapping_add(127 << 23));
     if x < -87.3 { 0.0 } else { p * power }
 }
 

@@ -137,7 +137,8 @@ pub(crate) fn matmul(threads: &Threads, isa: Isa, weights: &Packed, x: &Input, o
     out.resize(x.rows * weights.outputs, 0.0);
     let sheet = Sheet::new(out, weights.outputs);
     let panels: usize = weights.parts.iter().map(Part::panels).sum();
-    let step = (panels / (TASKS_PER_THREAD * threads.count())).max(1);
+    // Whole pairs, which is how they are multiplied.
+    let step = (panels / (TASKS_PER_THREAD * threads.count())).next_multiple_of(2).max(2);
     threads.run(panels.div_ceil(step), |_, task| {
         let (mut first, mut before) = (task * step, 0);
         let end = panels.min(first + step);
@@ -158,28 +159,22 @@ pub(crate) fn matmul(threads: &Threads, isa: Isa, weights: &Packed, x: &Input, o
 /// # Safety
 /// Nobody else writes their columns.
 unsafe fn multiply_panels(isa: Isa, part: &Part, panels: std::ops::Range<usize>, x: &Input, out: Sheet<'_>) {
-    let columns = |panel: usize| {
-        let first = part.first + panel * part.width();
-        first..(first + part.width()).min(part.first + part.outputs)
+    let columns = |panels: std::ops::Range<usize>| {
+        let column = |panel: usize| part.first + (panel * part.width()).min(part.outputs);
+        // SAFETY: the caller's promise.
+        unsafe { out.columns(column(panels.start)..column(panels.end)) }
     };
     match &part.layout {
         Layout::Floats(weights) => {
             for panel in panels {
-                weights.multiply(isa, panel, &x.floats, |row, results| {
-                    // SAFETY: the caller's promise.
-                    unsafe { out.put(row, columns(panel), results) };
-                });
+                weights.multiply(isa, panel, &x.floats, &mut columns(panel..panel + 1));
             }
         }
         Layout::Blocks(weights) => {
+            let mut out = columns(panels.clone());
             for first in (0..x.rows).step_by(ROW_BLOCK) {
                 let rows = first..x.rows.min(first + ROW_BLOCK);
-                for panel in panels.clone() {
-                    weights.multiply(isa, panel, &x.codes, rows.clone(), |row, results| {
-                        // SAFETY: the caller's promise.
-                        unsafe { out.put(row, columns(panel), results) };
-                    });
-                }
+                weights.multiply(isa, panels.clone(), &x.codes, rows, &mut out);
             }
         }
     }

@@ -23,5 +23,5 @@ pub use attention::KvType;
 pub(crate) use attention::{Answers, Attention, PAGE, Plan, View};
 pub use isa::Isa;
 pub(crate) use matmul::{Input, Packed, matmul};
-pub(crate) use rows::{rms_norm, rms_norm_in_place, rope, swiglu};
+pub(crate) use rows::{add, rms_norm, rms_norm_in_place, rope, swiglu};
 pub(crate) use survey::{Survey, survey};

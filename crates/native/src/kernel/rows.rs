@@ -48,6 +48,18 @@ fn norm_scale(x: &[f32], eps: f32) -> f32 {
 }
 
 multiversion! {
+    /// `x += y`.
+    pub(crate) fn add(x: &mut [f32], y: &[f32]) = add_lanes
+}
+
+#[inline(always)]
+fn add_lanes<const FMA: bool>(x: &mut [f32], y: &[f32]) {
+    for (x, y) in x.iter_mut().zip(y) {
+        *x += y;
+    }
+}
+
+multiversion! {
     /// `out = silu(gate) * up`.
     pub(crate) fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) = swiglu_lanes
 }

@@ -12,8 +12,8 @@ pub(super) struct Sheet<'a> {
     _borrow: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: a sheet is a borrow of floats, which may be sent and shared; writing from several threads is what `put` makes its
-// callers promise to do apart from each other.
+// SAFETY: a sheet is a borrow of floats, which may be sent and shared; writing from several threads is what `columns`
+// makes its callers promise to do apart from each other.
 unsafe impl Send for Sheet<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Sheet<'_> {}
@@ -24,17 +24,35 @@ impl<'a> Sheet<'a> {
         Sheet { data: data.as_mut_ptr(), rows: data.len() / width, width, _borrow: PhantomData }
     }
 
-    /// Writes the values that fit into `columns`.
+    /// Some of its columns.
     ///
     /// # Safety
-    /// Nobody else may write these columns of this row at the same time.
+    /// While they are in use, nobody else may write these columns.
+    pub unsafe fn columns(self, range: Range<usize>) -> Columns<'a> {
+        assert!(range.start <= range.end && range.end <= self.width);
+        Columns { sheet: self, first: range.start, end: range.end }
+    }
+}
+
+/// Columns that are one task's.
+#[derive(Debug)]
+pub(super) struct Columns<'a> {
+    sheet: Sheet<'a>,
+    first: usize,
+    end: usize,
+}
+
+impl Columns<'_> {
+    /// Writes values from column `first` on, counted from the first of these; what lies beyond the last is dropped.
     #[inline(always)]
-    pub unsafe fn put<const N: usize>(&self, row: usize, columns: Range<usize>, values: &[f32; N]) {
-        assert!(row < self.rows && columns.start <= columns.end && columns.end <= self.width);
-        // SAFETY: the place is inside the borrowed slice, by the assertion, and the caller's alone.
+    pub fn put<const N: usize>(&mut self, row: usize, first: usize, values: &[f32; N]) {
+        let first = self.first + first;
+        assert!(row < self.sheet.rows && first <= self.end);
+        // SAFETY: the place is inside the borrowed slice, by the assertions here and in `columns`, whose caller promised that
+        // it is this task's alone.
         unsafe {
-            let into = self.data.add(row * self.width + columns.start);
-            match columns.len() {
+            let into = self.sheet.data.add(row * self.sheet.width + first);
+            match self.end - first {
                 // Nearly always: a few vector stores instead of a call.
                 count if count >= N => into.cast::<[f32; N]>().write_unaligned(*values),
                 count => std::ptr::copy_nonoverlapping(values.as_ptr(), into, count),

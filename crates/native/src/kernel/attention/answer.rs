@@ -4,7 +4,7 @@
 //! cache, and the softmax is taken once over all of them.
 
 use super::page::{HeadPage, Numbers};
-use super::plan::{Part, Plan, Run, SEGMENT, View};
+use super::plan::{Part, Plan, SEGMENT, View};
 use super::{Answers, Attention, PAGE};
 use crate::kernel::isa::{Isa, multiversion};
 use crate::kernel::lanes::{LANES, Lanes, exp};
@@ -44,7 +44,6 @@ impl Worker {
         let (views, runs, group) = (plan.views(part), plan.runs(part), shape.group());
         let (dim, width) = (shape.head_dim, shape.value_width());
         self.start(shape, views, head, queries, stride);
-        let visible = |view: &View<'_>, run: &Run| view.sees(part.segment * SEGMENT + run.level);
         for (at, run) in runs.iter().enumerate() {
             if let Some(next) = runs.get(at + 1) {
                 prefetch(shape.head(page(next.page), head), true);
@@ -55,15 +54,12 @@ impl Worker {
                 HeadPage::F16 { keys, .. } => scores_half(isa, stretch, keys, self),
                 HeadPage::Q8 { keys, key_scales, .. } => scores_bytes(isa, stretch, keys, key_scales, self),
             }
-            for (view, index) in views[run.first..][..run.count].iter().zip(run.first..) {
-                let seen = visible(view, run);
-                if seen < PAGE {
-                    for scores in
-                        self.scores[index * group * TOKENS..][..group * TOKENS].chunks_exact_mut(TOKENS)
-                    {
-                        scores[run.level * PAGE + seen..][..PAGE - seen].fill(f32::NEG_INFINITY);
-                    }
-                }
+        }
+        let first_token = part.segment * TOKENS;
+        let rows = views.iter().zip(self.scores.chunks_exact_mut(group * TOKENS));
+        for (view, scores) in rows.filter(|(view, _)| view.len < first_token + TOKENS) {
+            for scores in scores.chunks_exact_mut(TOKENS) {
+                scores[view.len.saturating_sub(first_token)..].fill(f32::NEG_INFINITY);
             }
         }
         let answer = Answers::stride(shape);
@@ -97,8 +93,8 @@ impl Worker {
             self.queries.extend(queries[first..][..group * dim].iter().map(|q| q * scale));
         }
         let count = views.len() * group;
-        self.scores.clear();
-        self.scores.resize(count * TOKENS, f32::NEG_INFINITY);
+        // All of it is written before it is read.
+        self.scores.resize(count * TOKENS, 0.0);
         self.sums.clear();
         self.sums.resize(count * shape.value_width(), 0.0);
     }

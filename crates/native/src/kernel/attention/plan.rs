@@ -18,9 +18,9 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    /// How many tokens of the page at this index of its table it sees.
-    pub fn sees(&self, level: usize) -> usize {
-        self.len.saturating_sub(level * PAGE).min(PAGE)
+    /// Does it see anything of the page at this index of its table?
+    fn sees(&self, level: usize) -> bool {
+        self.len > level * PAGE
     }
 }
 
@@ -121,12 +121,12 @@ fn add_runs(views: &[View<'_>], first_level: usize, level: usize, runs: &mut Vec
     let index = first_level + level;
     let mut at = 0;
     while at < views.len() {
-        if views[at].sees(index) == 0 {
+        if !views[at].sees(index) {
             at += 1;
             continue;
         }
         let page = views[at].pages[index];
-        let same = |v: &&View<'_>| v.sees(index) > 0 && v.pages[index] == page;
+        let same = |v: &&View<'_>| v.sees(index) && v.pages[index] == page;
         let count = views[at..].iter().take_while(same).count();
         runs.push(Run { first: at, count, level, page });
         at += count;

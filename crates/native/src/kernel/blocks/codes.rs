@@ -2,7 +2,7 @@
 
 use super::BLOCK;
 use crate::kernel::isa::{Isa, multiversion};
-use crate::kernel::lanes::{LANES, Lanes, fma};
+use crate::kernel::lanes::{LANES, fma};
 
 /// Rows of activations as codes: in each block of 32, a scale times whole numbers of 16 bits (or 8).
 ///
@@ -109,11 +109,14 @@ multiversion! {
 
 #[inline(always)]
 fn shorts_lanes<const FMA: bool>(x: &[f32], row: &mut [i32]) {
-    for (x, record) in x.chunks_exact(BLOCK).zip(row.chunks_exact_mut(BLOCK / 2 + EXTRA)) {
-        let codes = block::<FMA>(x, f32::from(i16::MAX), &mut record[BLOCK / 2..]);
-        for (codes, words) in codes.iter().zip(record.chunks_exact_mut(LANES / 2)) {
+    let (blocks, _) = x.as_chunks::<BLOCK>();
+    let (records, _) = row.as_chunks_mut::<{ BLOCK / 2 + EXTRA }>();
+    for (x, record) in blocks.iter().zip(records) {
+        let codes = block::<FMA, { BLOCK / 2 + EXTRA }>(x, f32::from(i16::MAX), record);
+        for half in 0..2 {
             for k in 0..LANES / 2 {
-                words[k] = codes[k] & 0xffff | codes[k + LANES / 2] << 16;
+                let (low, high) = (codes[half * LANES + k], codes[half * LANES + LANES / 2 + k]);
+                record[half * LANES / 2 + k] = low & 0xffff | high << 16;
             }
         }
     }
@@ -121,45 +124,62 @@ fn shorts_lanes<const FMA: bool>(x: &[f32], row: &mut [i32]) {
 
 #[inline(always)]
 fn bytes_lanes<const FMA: bool>(x: &[f32], row: &mut [i32]) {
-    for (x, record) in x.chunks_exact(BLOCK).zip(row.chunks_exact_mut(BLOCK / 4 + EXTRA)) {
-        let codes = block::<FMA>(x, f32::from(i8::MAX), &mut record[BLOCK / 4..]);
-        for (codes, words) in codes.iter().zip(record.chunks_exact_mut(LANES / 4)) {
+    let (blocks, _) = x.as_chunks::<BLOCK>();
+    let (records, _) = row.as_chunks_mut::<{ BLOCK / 4 + EXTRA }>();
+    for (x, record) in blocks.iter().zip(records) {
+        let codes = block::<FMA, { BLOCK / 4 + EXTRA }>(x, f32::from(i8::MAX), record);
+        for half in 0..2 {
             for k in 0..LANES / 4 {
-                let code = |j: usize| (codes[k + j * LANES / 4] & 0xff) << (8 * j);
-                words[k] = code(0) | code(1) | code(2) | code(3);
+                let code = |j: usize| (codes[half * LANES + j * LANES / 4 + k] & 0xff) << (8 * j);
+                record[half * LANES / 4 + k] = code(0) | code(1) | code(2) | code(3);
             }
         }
     }
 }
 
-/// The codes of one block, of which the largest becomes `most`; fills in the rest of its record.
+/// The codes of one block, of which the largest becomes `most`; fills in the end of its record.
 #[inline(always)]
-fn block<const FMA: bool>(x: &[f32], most: f32, extra: &mut [i32]) -> [[i32; LANES]; 2] {
+fn block<const FMA: bool, const N: usize>(
+    x: &[f32; BLOCK],
+    most: f32,
+    record: &mut [i32; N],
+) -> [i32; BLOCK] {
     // Adding 1.5 * 2^23 rounds to a whole number and leaves it, in two's complement, in the lowest bits.
     const ROUND: f32 = 12_582_912.0;
-    let halves = [Lanes::load(&x[..LANES]), Lanes::load(&x[LANES..])];
-    let mut sizes = halves[0].map(f32::abs);
+    // Without the sign, bits are ordered as the numbers they stand for, and what is no number is the largest: the scale
+    // shows it, and so will the results.
+    let mut sizes = [0; LANES];
     for i in 0..LANES {
-        let other = halves[1].0[i].abs();
-        sizes.0[i] = if other > sizes.0[i] { other } else { sizes.0[i] };
+        let (a, b) = (x[i].to_bits() & 0x7fff_ffff, x[LANES + i].to_bits() & 0x7fff_ffff);
+        sizes[i] = if a > b { a } else { b };
     }
-    let largest = sizes.max();
-    // The comparisons above pass over what is no number; zero times it does not, so that the error is still seen.
-    let mut poison = Lanes::ZERO;
-    for half in &halves {
-        poison.add_product::<FMA>(0.0, half);
-    }
-    let scale = largest / most + poison.sum();
+    let largest = f32::from_bits(fold(sizes, |a, b| if a > b { a } else { b }));
     let inverse = if largest > 0.0 { most / largest } else { 0.0 };
-    let mut codes = [[0; LANES]; 2];
-    for (half, codes) in halves.iter().zip(&mut codes) {
-        for i in 0..LANES {
-            codes[i] = fma::<FMA>(half.0[i], inverse, ROUND).to_bits() as i32 - ROUND.to_bits() as i32;
-        }
+    let mut codes = [0; BLOCK];
+    for i in 0..BLOCK {
+        codes[i] = fma::<FMA>(x[i], inverse, ROUND).to_bits() as i32 - ROUND.to_bits() as i32;
     }
-    let totals = codes.map(|codes| codes.iter().sum::<i32>());
-    extra[0] = scale.to_bits() as i32;
-    extra[1] = (scale * (totals[0] + totals[1]) as f32).to_bits() as i32;
-    extra[2..4].copy_from_slice(&totals);
+    let mut halves = [[0; LANES]; 2];
+    halves[0].copy_from_slice(&codes[..LANES]);
+    halves[1].copy_from_slice(&codes[LANES..]);
+    let totals = [fold(halves[0], |a, b| a + b), fold(halves[1], |a, b| a + b)];
+    let scale = largest / most;
+    record[N - 4] = scale.to_bits() as i32;
+    record[N - 3] = (scale * (totals[0] + totals[1]) as f32).to_bits() as i32;
+    record[N - 2] = totals[0];
+    record[N - 1] = totals[1];
     codes
+}
+
+/// Lanes into one, by halves.
+#[inline(always)]
+fn fold<T: Copy>(mut lanes: [T; LANES], f: impl Fn(T, T) -> T) -> T {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = f(lanes[i], lanes[i + half]);
+        }
+        half /= 2;
+    }
+    lanes[0]
 }

@@ -20,6 +20,7 @@ use half::f16;
 use rayon::prelude::*;
 
 use super::isa::{Isa, Level};
+use super::sheet::Columns;
 use crate::load::Tensor;
 use crate::load::runs::{RUN, Run, runs};
 
@@ -171,32 +172,37 @@ impl BlockPanels {
         }
     }
 
-    /// Some rows against one panel; `out` gets each row's 16 results.
+    /// Some rows against some panels, whose results go to these columns.
     pub fn multiply(
         &self,
         isa: Isa,
-        panel: usize,
+        panels: Range<usize>,
         x: &CodeRows,
         rows: Range<usize>,
-        out: impl FnMut(usize, &[f32; LANES]),
+        out: &mut Columns<'_>,
     ) {
         debug_assert_eq!(self.place.per_word, isa.activations_per_word());
-        let panel = self.panel(panel);
-        match isa.0 {
-            // SAFETY: plain code needs no special instructions.
-            Level::Portable => unsafe { tile::multiply::<unit::Plain>(x, rows, panel, out) },
-            // SAFETY: an `Isa` of this level exists only where the machine reported these features; so for the next.
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => unsafe { avx2(x, rows, panel, out) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above.
-            Level::Avx512 => unsafe { avx512(x, rows, panel, out) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above.
-            Level::Vnni => unsafe { vnni(x, rows, panel, out) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above.
-            Level::Vnni8 => unsafe { vnni8(x, rows, panel, out) },
+        for first in panels.clone().step_by(2) {
+            let pair = [self.panel(first), self.panel((first + 1).min(panels.end - 1))];
+            let pair = &pair[..(panels.end - first).min(2)];
+            let column = (first - panels.start) * LANES;
+            let rows = rows.clone();
+            match isa.0 {
+                // SAFETY: plain code needs no special instructions.
+                Level::Portable => unsafe { tile::multiply::<unit::Plain>(x, rows, pair, column, out) },
+                // SAFETY: an `Isa` of this level exists only where the machine reported these features; so for the next.
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx2 => unsafe { avx2(x, rows, pair, column, out) },
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: as above.
+                Level::Avx512 => unsafe { avx512(x, rows, pair, column, out) },
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: as above.
+                Level::Vnni => unsafe { vnni(x, rows, pair, column, out) },
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: as above.
+                Level::Vnni8 => unsafe { vnni8(x, rows, pair, column, out) },
+            }
         }
     }
 }
@@ -206,9 +212,15 @@ impl BlockPanels {
 macro_rules! compiled_for {
     ($name:ident, $unit:ty, $features:literal) => {
         #[target_feature(enable = $features)]
-        fn $name(x: &CodeRows, rows: Range<usize>, panel: Panel<'_>, out: impl FnMut(usize, &[f32; LANES])) {
+        fn $name(
+            x: &CodeRows,
+            rows: Range<usize>,
+            panels: &[Panel<'_>],
+            first_column: usize,
+            out: &mut Columns<'_>,
+        ) {
             // SAFETY: these are the unit's instructions.
-            unsafe { tile::multiply::<$unit>(x, rows, panel, out) }
+            unsafe { tile::multiply::<$unit>(x, rows, panels, first_column, out) }
         }
     };
 }

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::kernel::matmul::tests::stored;
 use crate::kernel::rows::tests::{near, numbers};
+use crate::kernel::sheet::Sheet;
 use crate::load::DType;
 
 /// Scale and codes of each block of a row of activations.
@@ -52,13 +53,9 @@ fn codes(isa: Isa, x: &[f32], inputs: usize) -> CodeRows {
 
 fn multiply(isa: Isa, panels: &BlockPanels, x: &CodeRows, rows: usize, outputs: usize) -> Vec<f32> {
     let mut out = vec![f32::NAN; rows * outputs];
-    for panel in 0..outputs.div_ceil(LANES) {
-        panels.multiply(isa, panel, x, 0..rows, |row, results| {
-            let first = panel * LANES;
-            let count = LANES.min(outputs - first);
-            out[row * outputs + first..][..count].copy_from_slice(&results[..count]);
-        });
-    }
+    // SAFETY: nobody else writes.
+    let mut columns = unsafe { Sheet::new(&mut out, outputs).columns(0..outputs) };
+    panels.multiply(isa, 0..outputs.div_ceil(LANES), x, 0..rows, &mut columns);
     out
 }
 

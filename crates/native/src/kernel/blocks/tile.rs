@@ -5,8 +5,10 @@ use std::ops::Range;
 use super::codes::{CodeBlock, CodeRows};
 use super::unit::{LANES, Line, Unit};
 use super::{BLOCK, Panel};
+use crate::kernel::sheet::Columns;
 
-/// Some rows against one panel, in tiles as tall as the unit likes them. `out` gets each row's results.
+/// Some rows against one panel or two, in tiles as tall as the unit likes them. Results go to the columns from
+/// `first_column` on.
 ///
 /// # Safety
 /// The machine must have the unit's instructions.
@@ -14,8 +16,9 @@ use super::{BLOCK, Panel};
 pub(super) unsafe fn multiply<U: Unit>(
     x: &CodeRows,
     rows: Range<usize>,
-    panel: Panel<'_>,
-    mut out: impl FnMut(usize, &[f32; LANES]),
+    panels: &[Panel<'_>],
+    first_column: usize,
+    out: &mut Columns<'_>,
 ) {
     let mut at = rows.start;
     while at < rows.end {
@@ -24,7 +27,7 @@ pub(super) unsafe fn multiply<U: Unit>(
             ($($rows:literal)*) => {
                 match height {
                     // SAFETY: the caller vouches for the instructions.
-                    $($rows => unsafe { tile::<U, { $rows }>(x, at, panel, &mut out) },)*
+                    $($rows => unsafe { tile::<U, { $rows }>(x, at, panels, first_column, out) },)*
                     _ => unreachable!("no unit has tiles of {height} rows"),
                 }
             };
@@ -40,8 +43,9 @@ pub(super) unsafe fn multiply<U: Unit>(
 unsafe fn tile<U: Unit, const ROWS: usize>(
     x: &CodeRows,
     first: usize,
-    panel: Panel<'_>,
-    out: &mut impl FnMut(usize, &[f32; LANES]),
+    panels: &[Panel<'_>],
+    first_column: usize,
+    out: &mut Columns<'_>,
 ) {
     // Known at compile time: a height that this unit never asks for costs no code.
     if ROWS > U::ROWS {
@@ -49,82 +53,136 @@ unsafe fn tile<U: Unit, const ROWS: usize>(
     }
     // SAFETY: the caller vouches for the instructions.
     unsafe {
-        let results = match panel.nibbles {
-            true => walk::<U, ROWS, true>(x, first, panel),
-            false => walk::<U, ROWS, false>(x, first, panel),
-        };
-        for r in 0..ROWS {
-            out(first + r, &U::store(results[r]));
+        match panels {
+            [one, two] if U::PAIRS && one.nibbles => {
+                walk::<U, ROWS, 2, true>(x, first, [*one, *two], first_column, out)
+            }
+            [one, two] if U::PAIRS => walk::<U, ROWS, 2, false>(x, first, [*one, *two], first_column, out),
+            _ => {
+                for (at, panel) in panels.iter().enumerate() {
+                    match panel.nibbles {
+                        true => walk::<U, ROWS, 1, true>(x, first, [*panel], first_column + at * LANES, out),
+                        false => {
+                            walk::<U, ROWS, 1, false>(x, first, [*panel], first_column + at * LANES, out)
+                        }
+                    }
+                }
+            }
         }
     }
 }
 
-/// Walks the panel block by block. A block's sums are whole numbers and exact; its scales then take them into the results.
-/// Every row's operations are its own: they do not depend on which other rows are in the tile.
+/// Walks panels of one matrix block by block. A block's sums are whole numbers and exact; its scales then take them into
+/// the results. Every row's operations are its own: they do not depend on which other rows are in the tile.
 ///
 /// # Safety
 /// The machine must have the unit's instructions.
 #[inline(always)]
-unsafe fn walk<U: Unit, const ROWS: usize, const NIBBLES: bool>(
+unsafe fn walk<U: Unit, const ROWS: usize, const PANELS: usize, const NIBBLES: bool>(
     x: &CodeRows,
     first: usize,
-    panel: Panel<'_>,
-) -> [U::Floats; ROWS] {
-    let lines_per_block = if NIBBLES { BLOCK / 8 } else { BLOCK / 4 };
-    let lines_per_group = lines_per_block / panel.groups;
+    panels: [Panel<'_>; PANELS],
+    first_column: usize,
+    out: &mut Columns<'_>,
+) {
+    let lines = if NIBBLES { BLOCK / 8 } else { BLOCK / 4 };
+    let groups = panels[0].groups;
+    // Plain loops throughout: iterators over arrays are not always inlined into code for a vector unit.
     // SAFETY: the caller vouches for the instructions.
     unsafe {
-        let mut results = [U::zero(); ROWS];
-        for (b, lines) in panel.lines.chunks_exact(lines_per_block).enumerate() {
-            // Plain loops throughout: iterators over arrays are not always inlined into code for a vector unit.
+        let mut results = [[U::zero(); PANELS]; ROWS];
+        for b in 0..panels[0].lines.len() / lines {
             let mut blocks = [CodeBlock::EMPTY; ROWS];
             for r in 0..ROWS {
                 blocks[r] = x.block(first + r, b, BLOCK / U::PER_WORD);
             }
-            for (g, lines) in lines.chunks_exact(lines_per_group).enumerate() {
-                let mut sums = [U::begin(0); ROWS];
+            let mut block_lines = [panels[0].lines; PANELS];
+            for p in 0..PANELS {
+                block_lines[p] = &panels[p].lines[b * lines..][..lines];
+            }
+            for g in 0..groups {
+                let mut sums = [[U::begin(0); PANELS]; ROWS];
                 if !NIBBLES {
                     for r in 0..ROWS {
-                        sums[r] = U::begin(blocks[r].total(g, panel.groups));
+                        sums[r] = [U::begin(blocks[r].total(g, groups)); PANELS];
                     }
                 }
-                for (at, line) in lines.iter().enumerate() {
-                    add_line::<U, ROWS, NIBBLES>(&mut sums, line, g * lines_per_group + at, &blocks);
+                for line in g * lines / groups..(g + 1) * lines / groups {
+                    add_line::<U, ROWS, PANELS, NIBBLES>(&mut sums, &block_lines, line, &blocks);
                 }
-                let scales = U::factors(panel.scales.at(b * panel.groups + g));
-                for r in 0..ROWS {
-                    results[r] = U::add_sums(results[r], sums[r], scales, blocks[r].scale());
+                for p in 0..PANELS {
+                    let scales = U::factors(panels[p].scales.at(b * groups + g));
+                    for r in 0..ROWS {
+                        results[r][p] = U::add_sums(results[r][p], sums[r][p], scales, blocks[r].scale());
+                    }
                 }
             }
-            if let Some(mins) = panel.mins {
-                let mins = U::factors(mins.at(b));
-                for r in 0..ROWS {
-                    results[r] = U::add_scaled(results[r], mins, blocks[r].sum());
+            for p in 0..PANELS {
+                if let Some(mins) = panels[p].mins {
+                    let mins = U::factors(mins.at(b));
+                    for r in 0..ROWS {
+                        results[r][p] = U::add_scaled(results[r][p], mins, blocks[r].sum());
+                    }
                 }
             }
         }
-        results
+        for r in 0..ROWS {
+            for p in 0..PANELS {
+                out.put(first + r, first_column + p * LANES, &U::store(results[r][p]));
+            }
+        }
     }
 }
 
-/// Adds the products with line number `at` of a block.
+/// Adds the products with line number `at` of a block. A word of activations is read once for all panels.
 ///
 /// # Safety
 /// The machine must have the unit's instructions.
 #[inline(always)]
-unsafe fn add_line<U: Unit, const ROWS: usize, const NIBBLES: bool>(
-    sums: &mut [U::Sums; ROWS],
-    line: &Line,
+unsafe fn add_line<U: Unit, const ROWS: usize, const PANELS: usize, const NIBBLES: bool>(
+    sums: &mut [[U::Sums; PANELS]; ROWS],
+    lines: &[&[Line]; PANELS],
     at: usize,
     blocks: &[CodeBlock<'_>; ROWS],
 ) {
     let steps = if NIBBLES { 8 } else { 4 } / U::PER_WORD;
-    for k in 0..steps {
-        // SAFETY: the caller vouches for the instructions.
-        unsafe {
-            let codes = if NIBBLES { U::nibbles(line, k) } else { U::bytes(line, k) };
-            for r in 0..ROWS {
-                sums[r] = U::dot(sums[r], codes, blocks[r].word(at * steps + k));
+    // One after the other by hand: a loop whose body depends on the step is not unrolled.
+    // SAFETY: the caller vouches for the instructions.
+    unsafe {
+        add_words::<U, ROWS, PANELS, NIBBLES, 0>(sums, lines, at, steps, blocks);
+        if steps > 1 {
+            add_words::<U, ROWS, PANELS, NIBBLES, 1>(sums, lines, at, steps, blocks);
+        }
+        if steps > 2 {
+            add_words::<U, ROWS, PANELS, NIBBLES, 2>(sums, lines, at, steps, blocks);
+            add_words::<U, ROWS, PANELS, NIBBLES, 3>(sums, lines, at, steps, blocks);
+        }
+    }
+}
+
+/// Adds the products of word number `K` of a line.
+///
+/// # Safety
+/// The machine must have the unit's instructions.
+#[inline(always)]
+unsafe fn add_words<U: Unit, const ROWS: usize, const PANELS: usize, const NIBBLES: bool, const K: usize>(
+    sums: &mut [[U::Sums; PANELS]; ROWS],
+    lines: &[&[Line]; PANELS],
+    at: usize,
+    steps: usize,
+    blocks: &[CodeBlock<'_>; ROWS],
+) {
+    // SAFETY: the caller vouches for the instructions.
+    unsafe {
+        let code = |line: &Line| if NIBBLES { U::nibbles::<K>(line) } else { U::bytes::<K>(line) };
+        let mut codes = [code(&lines[0][at]); PANELS];
+        for p in 1..PANELS {
+            codes[p] = code(&lines[p][at]);
+        }
+        for r in 0..ROWS {
+            let word = blocks[r].word(at * steps + K);
+            for p in 0..PANELS {
+                sums[r][p] = U::dot(sums[r][p], codes[p], word);
             }
         }
     }

@@ -37,16 +37,18 @@ pub(super) trait Unit {
     type Floats: Copy;
     /// Rows in the tallest tile whose sums and results stay in registers.
     const ROWS: usize;
+    /// Are two panels at a time better than one? They are where reading activations would hold the unit up.
+    const PAIRS: bool;
     /// Activations in a word.
     const PER_WORD: usize;
 
     unsafe fn zero() -> Self::Floats;
     /// Where sums over bytes start, for activations that sum to `total`; those over nibbles start at `begin(0)`.
     unsafe fn begin(total: i32) -> Self::Sums;
-    /// The nibbles of a line that meet word `k` of eight inputs.
-    unsafe fn nibbles(line: &Line, k: usize) -> Self::Codes;
-    /// The bytes of a line that meet word `k` of four inputs.
-    unsafe fn bytes(line: &Line, k: usize) -> Self::Codes;
+    /// The nibbles of a line that meet word `K` of its inputs.
+    unsafe fn nibbles<const K: usize>(line: &Line) -> Self::Codes;
+    /// The bytes of a line that meet word `K` of its inputs.
+    unsafe fn bytes<const K: usize>(line: &Line) -> Self::Codes;
     /// Adds the products of a word of activations with each output's codes.
     unsafe fn dot(sums: Self::Sums, codes: Self::Codes, word: i32) -> Self::Sums;
     unsafe fn factors(from: Factors<'_>) -> Self::Floats;
@@ -71,6 +73,7 @@ impl Unit for Plain {
     type Codes = [[i16; 2]; LANES];
     type Floats = [f32; LANES];
     const ROWS: usize = 4;
+    const PAIRS: bool = false;
     const PER_WORD: usize = 2;
 
     #[inline(always)]
@@ -84,15 +87,15 @@ impl Unit for Plain {
     }
 
     #[inline(always)]
-    unsafe fn nibbles(line: &Line, k: usize) -> [[i16; 2]; LANES] {
+    unsafe fn nibbles<const K: usize>(line: &Line) -> [[i16; 2]; LANES] {
         let nibble = |lane: usize, i: usize| i16::from(line.0[lane * 4 + i / 2] >> (i % 2 * 4) & 15);
-        std::array::from_fn(|lane| [nibble(lane, k), nibble(lane, k + 4)])
+        std::array::from_fn(|lane| [nibble(lane, K), nibble(lane, K + 4)])
     }
 
     #[inline(always)]
-    unsafe fn bytes(line: &Line, k: usize) -> [[i16; 2]; LANES] {
+    unsafe fn bytes<const K: usize>(line: &Line) -> [[i16; 2]; LANES] {
         let byte = |lane: usize, i: usize| i16::from(line.0[lane * 4 + i] as i8);
-        std::array::from_fn(|lane| [byte(lane, k), byte(lane, k + 2)])
+        std::array::from_fn(|lane| [byte(lane, K), byte(lane, K + 2)])
     }
 
     #[inline(always)]

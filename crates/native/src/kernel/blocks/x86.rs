@@ -30,6 +30,7 @@ macro_rules! wide_unit {
             type Codes = __m512i;
             type Floats = __m512;
             const ROWS: usize = 8;
+            const PAIRS: bool = true;
             const PER_WORD: usize = $per_word;
 
             #[inline(always)]
@@ -45,15 +46,15 @@ macro_rules! wide_unit {
             }
 
             #[inline(always)]
-            unsafe fn nibbles(line: &Line, k: usize) -> __m512i {
+            unsafe fn nibbles<const K: usize>(line: &Line) -> __m512i {
                 // SAFETY: see above.
-                unsafe { $nibbles(_mm512_load_si512(line.0.as_ptr().cast()), k) }
+                unsafe { $nibbles::<K>(_mm512_load_si512(line.0.as_ptr().cast())) }
             }
 
             #[inline(always)]
-            unsafe fn bytes(line: &Line, k: usize) -> __m512i {
+            unsafe fn bytes<const K: usize>(line: &Line) -> __m512i {
                 // SAFETY: see above.
-                unsafe { $bytes(_mm512_load_si512(line.0.as_ptr().cast()), k) }
+                unsafe { $bytes::<K>(_mm512_load_si512(line.0.as_ptr().cast())) }
             }
 
             #[inline(always)]
@@ -99,7 +100,7 @@ macro_rules! wide_unit {
     };
 }
 
-wide_unit!(Vnni, 2, nothing, nibble_pairs, byte_pairs, _mm512_dpwssd_epi32);
+wide_unit!(Vnni, 2, nothing, nibble_pairs, byte_pairs, dot_pairs);
 wide_unit!(Avx512, 2, nothing, nibble_pairs, byte_pairs, multiply_and_add);
 wide_unit!(Vnni8, 4, minus_128_times, nibble_quads, byte_quads, _mm512_dpbusd_epi32);
 
@@ -111,9 +112,9 @@ fn nothing(_: i32) -> __m512i {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn nibble_pairs(line: __m512i, k: usize) -> __m512i {
+fn nibble_pairs<const K: usize>(line: __m512i) -> __m512i {
     let low = _mm512_set1_epi16(15);
-    match k {
+    match K {
         0 => _mm512_and_si512(line, low),
         1 => _mm512_and_si512(_mm512_srli_epi16::<4>(line), low),
         2 => _mm512_and_si512(_mm512_srli_epi16::<8>(line), low),
@@ -123,8 +124,25 @@ fn nibble_pairs(line: __m512i, k: usize) -> __m512i {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn byte_pairs(line: __m512i, k: usize) -> __m512i {
-    _mm512_srai_epi16::<8>(if k == 0 { _mm512_slli_epi16::<8>(line) } else { line })
+fn byte_pairs<const K: usize>(line: __m512i) -> __m512i {
+    _mm512_srai_epi16::<8>(if K == 0 { _mm512_slli_epi16::<8>(line) } else { line })
+}
+
+/// The instruction itself: from the intrinsic, the compiler makes a product and an addition, which take twice the time.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn dot_pairs(mut sums: __m512i, codes: __m512i, words: __m512i) -> __m512i {
+    // SAFETY: the instruction is one of the features that this function is compiled for; it touches registers only.
+    unsafe {
+        std::arch::asm!(
+            "vpdpwssd {sums}, {codes}, {words}",
+            sums = inout(zmm_reg) sums,
+            codes = in(zmm_reg) codes,
+            words = in(zmm_reg) words,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    sums
 }
 
 #[inline]
@@ -142,15 +160,15 @@ fn minus_128_times(total: i32) -> __m512i {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn nibble_quads(line: __m512i, k: usize) -> __m512i {
-    let line = if k == 0 { line } else { _mm512_srli_epi16::<4>(line) };
+fn nibble_quads<const K: usize>(line: __m512i) -> __m512i {
+    let line = if K == 0 { line } else { _mm512_srli_epi16::<4>(line) };
     _mm512_and_si512(line, _mm512_set1_epi8(15))
 }
 
 /// The instruction wants codes without a sign: they get 128 added.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn byte_quads(line: __m512i, _: usize) -> __m512i {
+fn byte_quads<const K: usize>(line: __m512i) -> __m512i {
     _mm512_xor_si512(line, _mm512_set1_epi8(-128))
 }
 
@@ -160,6 +178,7 @@ impl Unit for Avx2 {
     type Codes = [__m256i; 2];
     type Floats = [__m256; 2];
     const ROWS: usize = 3;
+    const PAIRS: bool = false;
     const PER_WORD: usize = 2;
 
     #[inline(always)]
@@ -175,28 +194,15 @@ impl Unit for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn nibbles(line: &Line, k: usize) -> [__m256i; 2] {
+    unsafe fn nibbles<const K: usize>(line: &Line) -> [__m256i; 2] {
         // SAFETY: see above.
-        unsafe {
-            let low = _mm256_set1_epi16(15);
-            let line = halves(line);
-            match k {
-                0 => line.map(|l| _mm256_and_si256(l, low)),
-                1 => line.map(|l| _mm256_and_si256(_mm256_srli_epi16::<4>(l), low)),
-                2 => line.map(|l| _mm256_and_si256(_mm256_srli_epi16::<8>(l), low)),
-                _ => line.map(|l| _mm256_srli_epi16::<12>(l)),
-            }
-        }
+        unsafe { [nibble_pairs_half::<K>(half(line, 0)), nibble_pairs_half::<K>(half(line, 1))] }
     }
 
     #[inline(always)]
-    unsafe fn bytes(line: &Line, k: usize) -> [__m256i; 2] {
+    unsafe fn bytes<const K: usize>(line: &Line) -> [__m256i; 2] {
         // SAFETY: see above.
-        unsafe {
-            let line = halves(line);
-            let line = if k == 0 { line.map(|l| _mm256_slli_epi16::<8>(l)) } else { line };
-            line.map(|l| _mm256_srai_epi16::<8>(l))
-        }
+        unsafe { [byte_pairs_half::<K>(half(line, 0)), byte_pairs_half::<K>(half(line, 1))] }
     }
 
     #[inline(always)]
@@ -204,7 +210,10 @@ impl Unit for Avx2 {
         // SAFETY: see above.
         unsafe {
             let word = _mm256_set1_epi32(word);
-            std::array::from_fn(|i| _mm256_add_epi32(sums[i], _mm256_madd_epi16(codes[i], word)))
+            [
+                _mm256_add_epi32(sums[0], _mm256_madd_epi16(codes[0], word)),
+                _mm256_add_epi32(sums[1], _mm256_madd_epi16(codes[1], word)),
+            ]
         }
     }
 
@@ -214,9 +223,12 @@ impl Unit for Avx2 {
         unsafe {
             match from {
                 Factors::Half(half) => {
-                    std::array::from_fn(|i| _mm256_cvtph_ps(_mm_loadu_si128(half[8 * i..].as_ptr().cast())))
+                    let half = half.as_ptr().cast::<__m128i>();
+                    [_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtph_ps(_mm_loadu_si128(half.add(1)))]
                 }
-                Factors::Full(full) => std::array::from_fn(|i| _mm256_loadu_ps(full[8 * i..].as_ptr())),
+                Factors::Full(full) => {
+                    [_mm256_loadu_ps(full.as_ptr()), _mm256_loadu_ps(full.as_ptr().add(8))]
+                }
             }
         }
     }
@@ -231,9 +243,10 @@ impl Unit for Avx2 {
         // SAFETY: see above.
         unsafe {
             let scale = _mm256_set1_ps(scale);
-            std::array::from_fn(|i| {
-                _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[i]), _mm256_mul_ps(factors[i], scale), results[i])
-            })
+            [
+                _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[0]), _mm256_mul_ps(factors[0], scale), results[0]),
+                _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[1]), _mm256_mul_ps(factors[1], scale), results[1]),
+            ]
         }
     }
 
@@ -242,27 +255,44 @@ impl Unit for Avx2 {
         // SAFETY: see above.
         unsafe {
             let scale = _mm256_set1_ps(scale);
-            std::array::from_fn(|i| _mm256_fmadd_ps(factors[i], scale, results[i]))
+            [_mm256_fmadd_ps(factors[0], scale, results[0]), _mm256_fmadd_ps(factors[1], scale, results[1])]
         }
     }
 
     #[inline(always)]
     unsafe fn store(results: [__m256; 2]) -> [f32; LANES] {
         let mut out = [0.0; LANES];
-        for (half, out) in results.iter().zip(out.chunks_exact_mut(8)) {
-            // SAFETY: see above.
-            unsafe { _mm256_storeu_ps(out.as_mut_ptr(), *half) };
+        // SAFETY: see above.
+        unsafe {
+            _mm256_storeu_ps(out.as_mut_ptr(), results[0]);
+            _mm256_storeu_ps(out.as_mut_ptr().add(8), results[1]);
         }
         out
     }
 }
 
-/// The two halves of a line.
-///
-/// # Safety
-/// The machine must have AVX2.
-#[inline(always)]
-unsafe fn halves(line: &Line) -> [__m256i; 2] {
-    // SAFETY: both loads read 32 of a line's 64 bytes, which are aligned to 64.
-    unsafe { std::array::from_fn(|i| _mm256_load_si256(line.0[32 * i..].as_ptr().cast())) }
+/// One half of a line.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn half(line: &Line, at: usize) -> __m256i {
+    // SAFETY: reads 32 of a line's 64 bytes, which are aligned to 64; `at` is 0 or 1, or else the slice panics.
+    unsafe { _mm256_load_si256(line.0[32 * at..][..32].as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn nibble_pairs_half<const K: usize>(half: __m256i) -> __m256i {
+    let low = _mm256_set1_epi16(15);
+    match K {
+        0 => _mm256_and_si256(half, low),
+        1 => _mm256_and_si256(_mm256_srli_epi16::<4>(half), low),
+        2 => _mm256_and_si256(_mm256_srli_epi16::<8>(half), low),
+        _ => _mm256_srli_epi16::<12>(half),
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn byte_pairs_half<const K: usize>(half: __m256i) -> __m256i {
+    _mm256_srai_epi16::<8>(if K == 0 { _mm256_slli_epi16::<8>(half) } else { half })
 }

@@ -1,0 +1,140 @@
+//! The kernels by themselves, for benchmarks.
+
+use eager_core::Key;
+
+use crate::kernel::{Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, View, matmul};
+use crate::load::{DType, Tensor};
+use crate::pages::{Pool, Table};
+use crate::threads::Threads;
+
+/// Numbers between -1 and 1.
+fn numbers(count: usize) -> Vec<f32> {
+    let key = Key::prompt(0, 0);
+    (0..count).map(|i| (key.uniform(i) * 2.0 - 1.0) as f32).collect()
+}
+
+/// A matrix product of a given size.
+#[derive(Debug)]
+pub struct Product {
+    threads: Threads,
+    isa: Isa,
+    weights: Packed,
+    rows: usize,
+    x: Vec<f32>,
+    input: Input,
+    out: Vec<f32>,
+}
+
+impl Product {
+    /// Rows of `inputs` numbers against a matrix of this type. The size of its values means nothing.
+    pub fn new(
+        isa: Isa,
+        threads: usize,
+        dtype: DType,
+        inputs: usize,
+        outputs: usize,
+        rows: usize,
+    ) -> std::io::Result<Self> {
+        let bytes = inputs * outputs / dtype.block_len() * dtype.block_bytes();
+        // Small enough bytes to be finite wherever they are read as a scale.
+        let data: Vec<u8> = (0..bytes).map(|i| (i % 59) as u8).collect();
+        let tensor = Tensor { dtype, shape: vec![outputs, inputs], data: &data };
+        Ok(Product {
+            threads: Threads::new(threads)?,
+            isa,
+            weights: Packed::stack(isa, &[tensor]),
+            rows,
+            x: numbers(rows * inputs),
+            input: Input::default(),
+            out: Vec::new(),
+        })
+    }
+
+    /// Turns activations into what the weights want.
+    pub fn prepare(&mut self) {
+        let inputs = self.x.len() / self.rows;
+        let x = &self.x;
+        self.input.fill(&self.threads, self.isa, self.rows, &self.weights, |row, into| {
+            into.copy_from_slice(&x[row * inputs..][..inputs]);
+        });
+    }
+
+    /// Multiplies what was prepared.
+    pub fn run(&mut self) -> &[f32] {
+        matmul(&self.threads, self.isa, &self.weights, &self.input, &mut self.out);
+        &self.out
+    }
+}
+
+/// One layer's attention for branches that share a prefix.
+#[derive(Debug)]
+pub struct Attend {
+    threads: Threads,
+    isa: Isa,
+    shape: Attention,
+    pool: Pool,
+    branches: Vec<Table>,
+    queries: Vec<f32>,
+    answers: Answers,
+    out: Vec<f32>,
+}
+
+impl Attend {
+    /// Branches with the heads of SmolLM2-135M (9 of 64, sharing 3 of keys and values).
+    pub fn new(
+        isa: Isa,
+        threads: usize,
+        kv: KvType,
+        branches: usize,
+        shared: usize,
+        own: usize,
+    ) -> std::io::Result<Self> {
+        let shape = Attention { heads: 9, kv_heads: 3, head_dim: 64, kv };
+        let pages = (shared + branches * own).div_ceil(PAGE) + 2 * branches;
+        let mut pool = Pool::new(pages, shape.page_bytes());
+        let mut trunk = Table::default();
+        trunk.grow(&mut pool, shared).expect("there are enough pages");
+        let mut tables: Vec<Table> = (0..branches).map(|_| trunk.share(&mut pool, shared)).collect();
+        trunk.clear(&mut pool);
+        for table in &mut tables {
+            table.grow(&mut pool, own).expect("there are enough pages");
+        }
+        let width = shape.heads * shape.head_dim;
+        Ok(Attend {
+            threads: Threads::new(threads)?,
+            isa,
+            shape,
+            pool,
+            branches: tables,
+            queries: numbers(branches * width),
+            answers: Answers::default(),
+            out: vec![0.0; width],
+        })
+    }
+
+    /// Answers every branch's queries.
+    pub fn run(&mut self) -> &[f32] {
+        let view = |(row, table): (usize, &Table)| (row, table.len());
+        let views = self.branches.iter().enumerate();
+        let views = views
+            .map(|b| (view(b), b.1.pages()))
+            .map(|((row, len), pages)| View { row, pages, len })
+            .collect();
+        let plan = Plan::new(views);
+        let width = self.out.len();
+        let pool = &self.pool;
+        self.answers.find(
+            &self.threads,
+            self.isa,
+            &self.shape,
+            &plan,
+            |id| pool.data(id),
+            &self.queries,
+            width,
+        );
+        for row in 0..self.branches.len() {
+            self.answers.merge(&self.shape, &plan, row, &mut self.out);
+        }
+        &self.out
+    }
+}
