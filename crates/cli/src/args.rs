@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use eager_core::grove::TOP_K;
 use eager_core::strategy::{CapRule, Preference};
 use eager_core::{Forking, Method, Plan, Profile, Sampling};
-use eager_native::Options;
+use eager_native::{KvType, Options};
 
 /// How tokens are drawn.
 #[derive(Debug, Clone, Args)]
@@ -125,15 +125,19 @@ impl ForkingArgs {
 #[command(next_help_heading = "Engine")]
 pub struct EngineArgs {
     /// Threads [default: one for each processor]
-    #[arg(long, value_parser = at_least_one)]
+    #[arg(long, value_parser = threads)]
     pub threads: Option<usize>,
+    /// How keys and values are stored
+    #[arg(long, value_enum, default_value_t = KvArg::F16)]
+    pub kv: KvArg,
     /// Most MiB of keys and values
     #[arg(long, default_value_t = 4096, value_parser = at_least_one)]
     pub kv_memory: usize,
     /// Most tokens computed in one step, over all sequences
     #[arg(long, default_value_t = 256, value_parser = at_least_one)]
     pub rows: usize,
-    /// Vector instructions to use: vnni, avx512, avx2 or portable [default: the best there are]
+    /// Vector instructions to use: vnni, avx512, avx2 or portable; or vnni8, which is faster but rounds activations to 8 bits
+    /// [default: the best that do not]
     #[arg(long, env = "EAGER_KERNEL")]
     pub kernel: Option<String>,
 }
@@ -145,7 +149,28 @@ impl EngineArgs {
 
     pub fn options(&self) -> Options {
         let threads = self.threads.unwrap_or(0);
-        Options { threads, kv_bytes: self.kv_bytes(), rows: self.rows, ..Options::default() }
+        let kv = match self.kv {
+            KvArg::F16 => KvType::F16,
+            KvArg::Q8 => KvType::Q8,
+        };
+        Options { threads, kv_bytes: self.kv_bytes(), rows: self.rows, kv, ..Options::default() }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum KvArg {
+    /// Half precision
+    F16,
+    /// Bytes with a scale for each token and head: half the memory, less exact
+    Q8,
+}
+
+impl KvArg {
+    pub fn name(self) -> &'static str {
+        match self {
+            KvArg::F16 => "f16",
+            KvArg::Q8 => "q8",
+        }
     }
 }
 
@@ -181,10 +206,17 @@ pub fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 /// More would only be a slip of the finger, and an expensive one.
-pub fn sequences(text: &str) -> Result<usize, String> {
-    const MOST: usize = 65_536;
+fn at_most(text: &str, most: usize) -> Result<usize, String> {
     let value = at_least_one(text)?;
-    if value <= MOST { Ok(value) } else { Err(format!("must be at most {MOST}")) }
+    if value <= most { Ok(value) } else { Err(format!("must be at most {most}")) }
+}
+
+pub fn sequences(text: &str) -> Result<usize, String> {
+    at_most(text, 65_536)
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    at_most(text, 1024)
 }
 
 fn at_least_two(text: &str) -> Result<usize, String> {

@@ -7,8 +7,8 @@
 use std::ops::Range;
 
 use crate::kernel::{
-    Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, View, add, matmul, rms_norm, rms_norm_in_place,
-    rope, swiglu,
+    Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, View, add, matmul, rms_norm,
+    rms_norm_in_place, rope, swiglu,
 };
 use crate::load::{Checkpoint, Config, LoadError};
 use crate::pages::{PageId, Pool};
@@ -71,7 +71,9 @@ impl<'a> Batch<'a> {
             let at = self.rows.len();
             let page = |row: &Row| row.position / PAGE;
             match (self.same_page.last_mut(), self.rows.last()) {
-                (Some(stretch), Some(last)) if last.table == row.table && page(last) == page(&row) => stretch.end += 1,
+                (Some(stretch), Some(last)) if last.table == row.table && page(last) == page(&row) => {
+                    stretch.end += 1
+                }
                 _ => self.same_page.push(at..at + 1),
             }
             self.rows.push(row);
@@ -225,7 +227,8 @@ impl Forward<'_> {
         let width = q + 2 * kv;
         let (bytes, size) = (attention.token_bytes(), attention.page_bytes());
         tokens.resize(batch.rows.len() * bytes, 0);
-        let (rows, encoded, pages) = (SharedSlice::new(product), SharedSlice::new(tokens), self.pool.shared());
+        let (rows, encoded, pages) =
+            (SharedSlice::new(product), SharedSlice::new(tokens), self.pool.shared());
         threads.run(batch.same_page.len(), |_, task| {
             for at in batch.same_page[task].clone() {
                 // SAFETY: every row is in one task only, as are all rows that write to the same page.

@@ -10,7 +10,6 @@ use eager_native::{Model, NativeEngine, Options};
 use indicatif::ProgressBar;
 
 use super::bound::{self, Shape};
-use super::hooks::{self, Kv};
 use super::race::{self, Timing};
 use super::report::{Line, Report, Skipped};
 use super::workload::{self, Workload};
@@ -44,9 +43,6 @@ pub struct Args {
     /// How often to run each workload; the run with the median time is shown
     #[arg(long, default_value_t = 1, value_parser = at_least_one)]
     repeat: usize,
-    /// How keys and values are stored
-    #[arg(long, value_enum, default_value_t = Kv::F16)]
-    kv: Kv,
     /// Measure what the machine could do as well, and what share of that each workload reaches
     #[arg(long)]
     peaks: bool,
@@ -93,20 +89,22 @@ impl CustomArgs {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let options = hooks::options(&args.engine, args.kv)?;
+    let options = args.engine.options();
     let kernel = kernel(&args.engine)?;
     let interrupt = Interrupt::listen()?;
     let (checkpoint, model) = load(args.model.as_deref(), kernel)?;
     let engine = NativeEngine::new(model.clone(), options)?;
     let mut bench = Bench { args, checkpoint: &checkpoint, model, options, interrupt: &interrupt };
     let (workloads, skipped) = bench.workloads(&engine)?;
+    let fork = eager_native::bench::fork_cost(&engine);
     let mut report = Report {
         model: checkpoint.name.clone(),
         kernel: kernel.to_string(),
-        threads: hooks::threads(&args.engine),
+        threads: engine.threads(),
         workloads: Vec::new(),
         skipped,
-        fork_microseconds: hooks::fork_cost(&engine).map(|cost| 1e6 * cost.as_secs_f64()),
+        fork_microseconds: 1e6 * fork.share.as_secs_f64(),
+        page_copy_microseconds: 1e6 * fork.copy.as_secs_f64(),
         peaks: args.peaks.then(|| bench.peaks()).transpose()?,
     };
     let kv = engine.kv_use();
@@ -116,7 +114,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
         match bench.measure(&workload) {
             Ok(Some((timing, kv_overhead))) => {
                 let bound = report.peaks.as_ref().map(|peaks| bound::of(&workload, &shape, peaks));
-                report.workloads.push(Line::new(workload, args.kv, timing, kv_overhead, bound));
+                report.workloads.push(Line::new(workload, args.engine.kv, timing, kv_overhead, bound));
             }
             Ok(None) => {
                 eprintln!("eager: interrupted during {}", workload.name);

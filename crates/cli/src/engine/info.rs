@@ -7,7 +7,6 @@ use comfy_table::{Table, presets};
 use eager_native::{Isa, NativeEngine};
 use serde::Serialize;
 
-use super::hooks;
 use crate::args::EngineArgs;
 use crate::session::{kernel, load};
 use crate::{Outcome, print};
@@ -43,8 +42,8 @@ struct Info {
     parameters: usize,
     /// Bytes of the weights in the model's file.
     file_weight_bytes: usize,
-    /// Bytes of the weights in memory; `None` where the engine does not say.
-    weight_bytes: Option<usize>,
+    /// Bytes of the weights in memory.
+    weight_bytes: usize,
     kv_bytes_per_token: usize,
     page_tokens: usize,
 }
@@ -57,7 +56,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let info = Info {
         kernel: kernel.to_string(),
         kernels: Isa::available().iter().map(Isa::to_string).collect(),
-        threads: hooks::threads(&args.engine),
+        threads: engine.threads(),
         model: checkpoint.name.clone(),
         architecture: config.architecture.name(),
         layers: config.layers,
@@ -70,7 +69,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
         context: config.context,
         parameters: checkpoint.parameters(),
         file_weight_bytes: checkpoint.tensor_bytes(),
-        weight_bytes: hooks::weight_bytes(&engine),
+        weight_bytes: engine.model().weight_bytes(),
         kv_bytes_per_token: kv.page_bytes / kv.page_tokens,
         page_tokens: kv.page_tokens,
     };
@@ -95,9 +94,7 @@ impl Info {
         row("context", format!("{} tokens", grouped(self.context)));
         row("parameters", grouped(self.parameters));
         row("weights in the file", mib(self.file_weight_bytes));
-        if let Some(bytes) = self.weight_bytes {
-            row("weights in memory", mib(bytes));
-        }
+        row("weights in memory", mib(self.weight_bytes));
         row("keys and values", format!("{} bytes a token", grouped(self.kv_bytes_per_token)));
         row("page", format!("{} tokens", self.page_tokens));
         // What the style pads a line with nobody can see.

@@ -2,7 +2,6 @@
 
 mod bench;
 mod bound;
-mod hooks;
 mod info;
 mod race;
 mod report;

@@ -11,10 +11,9 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use eager_core::strategy::{Start, Step, Verdict};
 use eager_core::{Engine, Forest, Grove, Key, Pulse, SeqId, Settings, Strategy, Token, Tree};
-use eager_native::NativeEngine;
 use eager_native::load::Checkpoint;
+use eager_native::{NativeEngine, Phases};
 
-use super::hooks::{self, Meter};
 use super::workload::{Timed, Workload};
 use crate::progress::Progress;
 
@@ -53,7 +52,7 @@ pub fn run(
         workload,
         line: &line,
         progress,
-        meter: hooks::meter(engine),
+        phases: engine.phases(),
         clock: None,
         timing: None,
         decoded: 0,
@@ -145,7 +144,7 @@ struct Course<'a> {
     workload: &'a Workload,
     line: &'a Line,
     progress: Progress,
-    meter: Option<Meter>,
+    phases: Phases,
     clock: Option<Clock>,
     timing: Option<Timing>,
     /// Tokens of the trees that came back.
@@ -155,15 +154,13 @@ struct Course<'a> {
 
 impl Course<'_> {
     fn start(&mut self) {
-        if let Some(meter) = &self.meter {
-            meter();
-        }
+        self.phases.take();
         self.clock = Some(Clock { begun: Instant::now(), steps: 0 });
     }
 
     fn stop(&mut self, clock: &Clock) {
         let seconds = clock.begun.elapsed().as_secs_f64();
-        let parts = self.meter.as_ref().map(|meter| meter()).unwrap_or_default();
+        let parts = self.phases.take();
         let phases = parts.into_iter().map(|(name, time)| (name, time.as_secs_f64() / seconds)).collect();
         let decoded = self.workload.branches * self.workload.tokens;
         self.timing = Some(Timing { seconds, steps: clock.steps, decoded, phases });

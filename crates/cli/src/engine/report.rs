@@ -7,9 +7,9 @@ use comfy_table::Table;
 use eager_native::bench::Peaks;
 use serde::Serialize;
 
-use super::hooks::Kv;
 use super::race::Timing;
 use super::workload::{Timed, Workload};
+use crate::args::KvArg;
 use crate::table::new_table;
 
 #[derive(Debug, Serialize)]
@@ -20,7 +20,9 @@ pub struct Report {
     pub workloads: Vec<Line>,
     pub skipped: Vec<Skipped>,
     /// `None` where the engine does not say.
-    pub fork_microseconds: Option<f64>,
+    pub fork_microseconds: f64,
+    /// What a page of its own costs the twin that writes first.
+    pub page_copy_microseconds: f64,
     pub peaks: Option<Peaks>,
 }
 
@@ -57,7 +59,7 @@ pub struct Line {
 }
 
 impl Line {
-    pub fn new(workload: Workload, kv: Kv, timing: Timing, kv_overhead: f64, bound: Option<f64>) -> Self {
+    pub fn new(workload: Workload, kv: KvArg, timing: Timing, kv_overhead: f64, bound: Option<f64>) -> Self {
         let Timing { seconds, steps, decoded, phases } = timing;
         let tokens = match workload.timed {
             Timed::Decoding => decoded,
@@ -92,9 +94,13 @@ impl Report {
         };
         add(self.phases());
         add(self.peaks.as_ref().map(peaks));
-        if let Some(cost) = self.fork_microseconds {
-            let _ = write!(out, "\n\na fork costs {cost:.2} microseconds");
-        }
+        let _ = write!(
+            out,
+            "
+
+a fork takes {:.2} microseconds, and copying the page it happens in {:.1}",
+            self.fork_microseconds, self.page_copy_microseconds
+        );
         out
     }
 

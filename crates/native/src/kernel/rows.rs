@@ -78,10 +78,28 @@ multiversion! {
 
 #[inline(always)]
 fn rope_lanes<const FMA: bool>(head: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle) {
+    /// Pairs that are turned together.
+    const PAIRS: usize = LANES;
     let turn = |x: f32, y: f32, cos: f32, sin: f32| (x * cos - y * sin, y * cos + x * sin);
     match style {
         RopeStyle::Interleaved => {
-            for ((pair, &cos), &sin) in head.chunks_exact_mut(2).zip(cos).zip(sin) {
+            let (pairs, rest) = head.as_chunks_mut::<{ 2 * PAIRS }>();
+            let (cos_chunks, cos_rest) = cos.as_chunks::<PAIRS>();
+            let (sin_chunks, sin_rest) = sin.as_chunks::<PAIRS>();
+            for ((pairs, cos), sin) in pairs.iter_mut().zip(cos_chunks).zip(sin_chunks) {
+                // Taken apart and put together again, so that the middle is a vector operation.
+                let (mut x, mut y) = ([0.0; PAIRS], [0.0; PAIRS]);
+                for i in 0..PAIRS {
+                    (x[i], y[i]) = (pairs[2 * i], pairs[2 * i + 1]);
+                }
+                for i in 0..PAIRS {
+                    (x[i], y[i]) = turn(x[i], y[i], cos[i], sin[i]);
+                }
+                for i in 0..PAIRS {
+                    (pairs[2 * i], pairs[2 * i + 1]) = (x[i], y[i]);
+                }
+            }
+            for ((pair, &cos), &sin) in rest.chunks_exact_mut(2).zip(cos_rest).zip(sin_rest) {
                 (pair[0], pair[1]) = turn(pair[0], pair[1], cos, sin);
             }
         }

@@ -75,7 +75,8 @@ fn check(acorn: &Acorn, case: &Case) -> Result<(), TestCaseError> {
 
     let fewest = pages_of_the_longest(&prompts, &base);
     let pages = (fewest + spare).min(MOST_PAGES);
-    let mut scarce = acorn.engine(Options { threads: 0, kv_bytes: pages * page, rows, chunk });
+    let mut scarce =
+        acorn.engine(Options { threads: 0, kv_bytes: pages * page, rows, chunk, ..Options::default() });
     let trees = match grow(&mut scarce, plan, method, &prompts) {
         Ok(trees) => trees,
         Err(error) => {
@@ -87,7 +88,13 @@ fn check(acorn: &Acorn, case: &Case) -> Result<(), TestCaseError> {
     prop_assert!(scarce.kv_use().peak_pages <= pages);
 
     // With one page less the longest cannot be held, and that is said.
-    let mut short = acorn.engine(Options { threads: 0, kv_bytes: (fewest - 1) * page, rows, chunk });
+    let mut short = acorn.engine(Options {
+        threads: 0,
+        kv_bytes: (fewest - 1) * page,
+        rows,
+        chunk,
+        ..Options::default()
+    });
     let error = grow(&mut short, plan, method, &prompts).err();
     prop_assert!(matches!(error, Some(EngineError::KvMemory { .. })), "{:?}", error);
     prop_assert_eq!(short.kv_use().pages, 0);

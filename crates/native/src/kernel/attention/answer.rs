@@ -4,7 +4,7 @@
 //! cache, and the softmax is taken once over all of them.
 
 use super::page::{HeadPage, Numbers};
-use super::plan::{Part, Plan, SEGMENT, View};
+use super::plan::{Part, Plan, Run, SEGMENT, View};
 use super::{Answers, Attention, PAGE};
 use crate::kernel::isa::{Isa, multiversion};
 use crate::kernel::lanes::{LANES, Lanes, exp};
@@ -14,6 +14,9 @@ const TOKENS: usize = SEGMENT * PAGE;
 /// From so many queries on, a page is first turned into floats: fewer would not use them often enough.
 const MANY: usize = 9;
 
+/// Pages that are asked for ahead of the one in use: it takes longer to fetch one from memory than to work through it.
+const AHEAD: usize = 4;
+
 /// A thread's memory.
 #[derive(Debug, Default)]
 pub(super) struct Worker {
@@ -21,9 +24,7 @@ pub(super) struct Worker {
     queries: Vec<f32>,
     /// For each query, those of the segment's tokens; then their weights.
     scores: Vec<f32>,
-    /// For each query.
-    sums: Vec<f32>,
-    /// Keys or values of a page that many queries meet.
+    /// Keys or values of pages that many queries meet.
     floats: Vec<f32>,
 }
 
@@ -43,17 +44,28 @@ impl Worker {
     ) {
         let (views, runs, group) = (plan.views(part), plan.runs(part), shape.group());
         let (dim, width) = (shape.head_dim, shape.value_width());
+        let answer = Answers::stride(shape);
         self.start(shape, views, head, queries, stride);
-        for (at, run) in runs.iter().enumerate() {
-            if let Some(next) = runs.get(at + 1) {
+        let stretch = |run: &Run| Stretch {
+            first: run.first * group,
+            count: run.count * group,
+            level: run.level,
+            dim,
+            width,
+            stride: answer,
+        };
+        let mut at = 0;
+        while at < runs.len() {
+            // Two pages of the same queries at once, where there are.
+            let pair = runs.get(at + 1).is_some_and(|next| runs[at].goes_on_as(next));
+            let now = &runs[at..at + 1 + usize::from(pair)];
+            at += now.len();
+            for next in runs.iter().skip(at + AHEAD).take(now.len()) {
                 prefetch(shape.head(page(next.page), head), true);
             }
-            let stretch =
-                Stretch { first: run.first * group, count: run.count * group, level: run.level, dim, width };
-            match shape.head(page(run.page), head) {
-                HeadPage::F16 { keys, .. } => scores_half(isa, stretch, keys, self),
-                HeadPage::Q8 { keys, key_scales, .. } => scores_bytes(isa, stretch, keys, key_scales, self),
-            }
+            let pages =
+                [shape.head(page(now[0].page), head), shape.head(page(now[now.len() - 1].page), head)];
+            score(isa, stretch(&now[0]), &pages[..now.len()], self);
         }
         let first_token = part.segment * TOKENS;
         let rows = views.iter().zip(self.scores.chunks_exact_mut(group * TOKENS));
@@ -62,25 +74,21 @@ impl Worker {
                 scores[view.len.saturating_sub(first_token)..].fill(f32::NEG_INFINITY);
             }
         }
-        let answer = Answers::stride(shape);
         for (scores, out) in self.scores.chunks_exact_mut(TOKENS).zip(out.chunks_exact_mut(answer)) {
+            out[..width].fill(0.0);
             (out[width], out[width + 1]) = softmax(isa, scores);
         }
         for (at, run) in runs.iter().enumerate() {
-            if let Some(next) = runs.get(at + 1) {
+            if let Some(next) = runs.get(at + AHEAD) {
                 prefetch(shape.head(page(next.page), head), false);
             }
-            let stretch =
-                Stretch { first: run.first * group, count: run.count * group, level: run.level, dim, width };
+            let stretch = stretch(run);
             match shape.head(page(run.page), head) {
-                HeadPage::F16 { values, .. } => values_half(isa, stretch, values, self),
+                HeadPage::F16 { values, .. } => values_half(isa, stretch, values, self, out),
                 HeadPage::Q8 { values, value_scales, .. } => {
-                    values_bytes(isa, stretch, values, value_scales, self)
+                    values_bytes(isa, stretch, values, value_scales, self, out)
                 }
             }
-        }
-        for (sums, out) in self.sums.chunks_exact(width).zip(out.chunks_exact_mut(answer)) {
-            out[..width].copy_from_slice(sums);
         }
     }
 
@@ -95,8 +103,6 @@ impl Worker {
         let count = views.len() * group;
         // All of it is written before it is read.
         self.scores.resize(count * TOKENS, 0.0);
-        self.sums.clear();
-        self.sums.resize(count * shape.value_width(), 0.0);
     }
 }
 
@@ -128,23 +134,23 @@ struct Stretch {
     count: usize,
     level: usize,
     dim: usize,
+    /// Numbers of a value in the page.
     width: usize,
+    /// Numbers from one query's sums to the next.
+    stride: usize,
 }
 
 multiversion! {
-    fn scores_half(at: Stretch, keys: &[half::f16], worker: &mut Worker) = scores_half_lanes
+    /// Scores of a stretch of queries against a page or two.
+    fn score(at: Stretch, pages: &[HeadPage<'_>], worker: &mut Worker) = score_lanes
 }
 
 multiversion! {
-    fn scores_bytes(at: Stretch, keys: &[i8], scales: &[f32; PAGE], worker: &mut Worker) = scores_bytes_lanes
+    fn values_half(at: Stretch, values: &[half::f16], worker: &mut Worker, out: &mut [f32]) = values_half_lanes
 }
 
 multiversion! {
-    fn values_half(at: Stretch, values: &[half::f16], worker: &mut Worker) = values_half_lanes
-}
-
-multiversion! {
-    fn values_bytes(at: Stretch, values: &[i8], scales: &[f32; PAGE], worker: &mut Worker) = values_bytes_lanes
+    fn values_bytes(at: Stretch, values: &[i8], scales: &[f32; PAGE], worker: &mut Worker, out: &mut [f32]) = values_bytes_lanes
 }
 
 multiversion! {
@@ -153,18 +159,36 @@ multiversion! {
 }
 
 #[inline(always)]
-fn scores_half_lanes<const FMA: bool>(at: Stretch, keys: &[half::f16], worker: &mut Worker) {
-    scores::<_, FMA>(at, keys, &Lanes::splat(1.0), worker);
+fn score_lanes<const FMA: bool>(at: Stretch, pages: &[HeadPage<'_>], worker: &mut Worker) {
+    let ones = Lanes::splat(1.0);
+    match *pages {
+        [HeadPage::F16 { keys: a, .. }, HeadPage::F16 { keys: b, .. }] => {
+            scores::<_, 2, FMA>(at, [a, b], [ones; 2], worker);
+        }
+        [HeadPage::Q8 { keys: a, key_scales: x, .. }, HeadPage::Q8 { keys: b, key_scales: y, .. }] => {
+            scores::<_, 2, FMA>(at, [a, b], [Lanes(*x), Lanes(*y)], worker);
+        }
+        _ => {
+            for page in pages {
+                match *page {
+                    HeadPage::F16 { keys, .. } => scores::<_, 1, FMA>(at, [keys], [ones], worker),
+                    HeadPage::Q8 { keys, key_scales, .. } => {
+                        scores::<_, 1, FMA>(at, [keys], [Lanes(*key_scales)], worker);
+                    }
+                }
+            }
+        }
+    }
 }
 
 #[inline(always)]
-fn scores_bytes_lanes<const FMA: bool>(at: Stretch, keys: &[i8], scales: &[f32; PAGE], worker: &mut Worker) {
-    scores::<_, FMA>(at, keys, &Lanes(*scales), worker);
-}
-
-#[inline(always)]
-fn values_half_lanes<const FMA: bool>(at: Stretch, values: &[half::f16], worker: &mut Worker) {
-    weigh::<_, FMA>(at, values, worker);
+fn values_half_lanes<const FMA: bool>(
+    at: Stretch,
+    values: &[half::f16],
+    worker: &mut Worker,
+    out: &mut [f32],
+) {
+    weigh::<_, FMA>(at, values, worker, out);
 }
 
 #[inline(always)]
@@ -173,30 +197,44 @@ fn values_bytes_lanes<const FMA: bool>(
     values: &[i8],
     scales: &[f32; PAGE],
     worker: &mut Worker,
+    out: &mut [f32],
 ) {
     for scores in worker.scores[at.first * TOKENS..][..at.count * TOKENS].chunks_exact_mut(TOKENS) {
         for (weight, scale) in scores[at.level * PAGE..][..PAGE].iter_mut().zip(scales) {
             *weight *= scale;
         }
     }
-    weigh::<_, FMA>(at, values, worker);
+    weigh::<_, FMA>(at, values, worker, out);
 }
 
 #[inline(always)]
-fn scores<T: Numbers, const FMA: bool>(at: Stretch, keys: &[T], scales: &Lanes, worker: &mut Worker) {
+fn scores<T: Numbers, const PAGES: usize, const FMA: bool>(
+    at: Stretch,
+    keys: [&[T]; PAGES],
+    scales: [Lanes; PAGES],
+    worker: &mut Worker,
+) {
     let Worker { queries, scores, floats, .. } = worker;
     let queries = &queries[at.first * at.dim..][..at.count * at.dim];
     let scores = &mut scores[at.first * TOKENS..][..at.count * TOKENS];
     if at.count < MANY {
-        return score_all::<T, FMA>(at, keys, scales, queries, scores);
+        return score_all::<T, PAGES, FMA>(at, keys, scales, queries, scores);
     }
-    to_floats::<T, FMA>(keys, floats);
-    score_all::<f32, FMA>(at, floats, scales, queries, scores);
+    let size = keys[0].len();
+    floats.resize(floats.len().max(PAGES * size), 0.0);
+    for p in 0..PAGES {
+        to_floats::<T, FMA>(keys[p], &mut floats[p * size..][..size]);
+    }
+    let mut keys: [&[f32]; PAGES] = [&[]; PAGES];
+    for p in 0..PAGES {
+        keys[p] = &floats[p * size..][..size];
+    }
+    score_all::<f32, PAGES, FMA>(at, keys, scales, queries, scores);
 }
 
-/// Calls `$one::<N>` for stretches of at most `$most` queries until all are done.
+/// Does `$one` for stretches of `$n` queries, from query `$first` on, until all are done.
 macro_rules! by_queries {
-    ($at:ident, $most:literal, |$n:ident, $first:ident| $one:expr) => {{
+    ($at:ident, |$n:ident, $first:ident| $one:expr) => {{
         let mut $first = 0;
         while $first < $at.count {
             macro_rules! run {
@@ -207,7 +245,7 @@ macro_rules! by_queries {
                 }};
             }
             $first += match $at.count - $first {
-                6.. if $most >= 6 => run!(6),
+                6.. => run!(6),
                 4.. => run!(4),
                 3 => run!(3),
                 2 => run!(2),
@@ -218,17 +256,17 @@ macro_rules! by_queries {
 }
 
 #[inline(always)]
-fn score_all<T: Numbers, const FMA: bool>(
+fn score_all<T: Numbers, const PAGES: usize, const FMA: bool>(
     at: Stretch,
-    keys: &[T],
-    scales: &Lanes,
+    keys: [&[T]; PAGES],
+    scales: [Lanes; PAGES],
     queries: &[f32],
     scores: &mut [f32],
 ) {
-    by_queries!(at, 6, |N, first| score_some::<N, T, FMA>(
+    by_queries!(at, |N, first| score_some::<N, PAGES, T, FMA>(
         at,
-        keys,
-        scales,
+        &keys,
+        &scales,
         &queries[first * at.dim..],
         &mut scores[first * TOKENS..]
     ));
@@ -236,10 +274,10 @@ fn score_all<T: Numbers, const FMA: bool>(
 
 /// Sums run in two chains, for the even and the odd dimensions: one would make every addition wait for the one before.
 #[inline(always)]
-fn score_some<const N: usize, T: Numbers, const FMA: bool>(
+fn score_some<const N: usize, const PAGES: usize, T: Numbers, const FMA: bool>(
     at: Stretch,
-    keys: &[T],
-    scales: &Lanes,
+    keys: &[&[T]; PAGES],
+    scales: &[Lanes; PAGES],
     queries: &[f32],
     scores: &mut [f32],
 ) {
@@ -248,18 +286,30 @@ fn score_some<const N: usize, T: Numbers, const FMA: bool>(
     for n in 0..N {
         of[n] = &queries[n * at.dim..][..at.dim];
     }
-    let mut chains = [[Lanes::ZERO; 2]; N];
-    for (pair, keys) in keys.chunks_exact(2 * PAGE).enumerate() {
-        let (even, odd) = (T::lanes::<FMA>(&keys[..PAGE]), T::lanes::<FMA>(&keys[PAGE..]));
+    let mut chains = [[[Lanes::ZERO; 2]; PAGES]; N];
+    for pair in 0..at.dim / 2 {
+        let mut lanes = [[Lanes::ZERO; 2]; PAGES];
+        for p in 0..PAGES {
+            let keys = &keys[p][pair * 2 * PAGE..][..2 * PAGE];
+            lanes[p] = [T::lanes::<FMA>(&keys[..PAGE]), T::lanes::<FMA>(&keys[PAGE..])];
+        }
         for n in 0..N {
-            chains[n][0].add_product::<FMA>(of[n][2 * pair], &even);
-            chains[n][1].add_product::<FMA>(of[n][2 * pair + 1], &odd);
+            for odd in 0..2 {
+                // Read once for all pages.
+                let query = of[n][2 * pair + odd];
+                for p in 0..PAGES {
+                    chains[n][p][odd].add_product::<FMA>(query, &lanes[p][odd]);
+                }
+            }
         }
     }
     for n in 0..N {
-        let sum = chains[n][0].plus(&chains[n][1]);
-        for (score, i) in scores[n * TOKENS + at.level * PAGE..][..PAGE].iter_mut().zip(0..) {
-            *score = sum.0[i] * scales.0[i];
+        for p in 0..PAGES {
+            let sum = chains[n][p][0].plus(&chains[n][p][1]);
+            let scores = &mut scores[n * TOKENS + (at.level + p) * PAGE..][..PAGE];
+            for i in 0..PAGE {
+                scores[i] = sum.0[i] * scales[p].0[i];
+            }
         }
     }
 }
@@ -286,24 +336,26 @@ fn softmax_lanes<const FMA: bool>(scores: &mut [f32]) -> (f32, f32) {
 }
 
 #[inline(always)]
-fn weigh<T: Numbers, const FMA: bool>(at: Stretch, values: &[T], worker: &mut Worker) {
-    let Worker { scores, sums, floats, .. } = worker;
+fn weigh<T: Numbers, const FMA: bool>(at: Stretch, values: &[T], worker: &mut Worker, out: &mut [f32]) {
+    let Worker { scores, floats, .. } = worker;
     let weights = &scores[at.first * TOKENS..][..at.count * TOKENS];
-    let sums = &mut sums[at.first * at.width..][..at.count * at.width];
+    let sums = &mut out[at.first * at.stride..][..at.count * at.stride];
     if at.count < MANY {
         return weigh_all::<T, FMA>(at, values, weights, sums);
     }
+    floats.resize(floats.len().max(values.len()), 0.0);
+    let floats = &mut floats[..values.len()];
     to_floats::<T, FMA>(values, floats);
     weigh_all::<f32, FMA>(at, floats, weights, sums);
 }
 
 #[inline(always)]
 fn weigh_all<T: Numbers, const FMA: bool>(at: Stretch, values: &[T], weights: &[f32], sums: &mut [f32]) {
-    by_queries!(at, 6, |N, first| weigh_some::<N, T, FMA>(
+    by_queries!(at, |N, first| weigh_some::<N, T, FMA>(
         at,
         values,
         &weights[first * TOKENS..],
-        &mut sums[first * at.width..]
+        &mut sums[first * at.stride..]
     ));
 }
 
@@ -323,18 +375,18 @@ fn weigh_some<const N: usize, T: Numbers, const FMA: bool>(
     }
     let mut lane = 0;
     while lane + WIDE * LANES <= at.width {
-        weigh_lanes::<N, WIDE, T, FMA>(at.width, lane, values, &of, sums);
+        weigh_lanes::<N, WIDE, T, FMA>(at, lane, values, &of, sums);
         lane += WIDE * LANES;
     }
     while lane < at.width {
-        weigh_lanes::<N, 1, T, FMA>(at.width, lane, values, &of, sums);
+        weigh_lanes::<N, 1, T, FMA>(at, lane, values, &of, sums);
         lane += LANES;
     }
 }
 
 #[inline(always)]
 fn weigh_lanes<const N: usize, const WIDE: usize, T: Numbers, const FMA: bool>(
-    width: usize,
+    at: Stretch,
     lane: usize,
     values: &[T],
     weights: &[&[f32]; N],
@@ -343,27 +395,31 @@ fn weigh_lanes<const N: usize, const WIDE: usize, T: Numbers, const FMA: bool>(
     let mut chains = [[Lanes::ZERO; WIDE]; N];
     for n in 0..N {
         for w in 0..WIDE {
-            chains[n][w] = Lanes::load(&sums[n * width + lane + w * LANES..][..LANES]);
+            chains[n][w] = Lanes::load(&sums[n * at.stride + lane + w * LANES..][..LANES]);
         }
     }
     for t in 0..PAGE {
+        let mut lanes = [Lanes::ZERO; WIDE];
         for w in 0..WIDE {
-            let values = T::lanes::<FMA>(&values[t * width + lane + w * LANES..][..LANES]);
-            for n in 0..N {
-                chains[n][w].add_product::<FMA>(weights[n][t], &values);
+            lanes[w] = T::lanes::<FMA>(&values[t * at.width + lane + w * LANES..][..LANES]);
+        }
+        for n in 0..N {
+            // Read once for all lanes.
+            let weight = weights[n][t];
+            for w in 0..WIDE {
+                chains[n][w].add_product::<FMA>(weight, &lanes[w]);
             }
         }
     }
     for n in 0..N {
         for w in 0..WIDE {
-            chains[n][w].store(&mut sums[n * width + lane + w * LANES..][..LANES]);
+            chains[n][w].store(&mut sums[n * at.stride + lane + w * LANES..][..LANES]);
         }
     }
 }
 
 #[inline(always)]
-fn to_floats<T: Numbers, const FMA: bool>(from: &[T], into: &mut Vec<f32>) {
-    into.resize(from.len(), 0.0);
+fn to_floats<T: Numbers, const FMA: bool>(from: &[T], into: &mut [f32]) {
     for (from, into) in from.chunks_exact(LANES).zip(into.chunks_exact_mut(LANES)) {
         T::lanes::<FMA>(from).store(into);
     }

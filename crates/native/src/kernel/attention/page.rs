@@ -60,7 +60,11 @@ impl Numbers for i8 {
     #[inline(always)]
     fn lanes<const FMA: bool>(from: &[i8]) -> Lanes {
         let from: &[i8; LANES] = from.try_into().expect("exactly LANES of them");
-        Lanes(from.map(f32::from))
+        let mut lanes = Lanes::ZERO;
+        for i in 0..LANES {
+            lanes.0[i] = f32::from(from[i]);
+        }
+        lanes
     }
 }
 
@@ -181,11 +185,14 @@ multiversion! {
 
 #[inline(always)]
 fn to_half_lanes<const FMA: bool>(from: &[f32], into: &mut [f16]) {
-    for (from, into) in from.chunks(LANES).zip(into.chunks_mut(LANES)) {
-        let mut lanes = Lanes::ZERO;
-        lanes.0[..from.len()].copy_from_slice(from);
-        into.copy_from_slice(&lanes.to_half::<FMA>()[..from.len()]);
+    let (whole, rest) = from.as_chunks::<LANES>();
+    let (into_whole, into_rest) = into.as_chunks_mut::<LANES>();
+    for (from, into) in whole.iter().zip(into_whole) {
+        *into = Lanes(*from).to_half::<FMA>();
     }
+    let mut lanes = Lanes::ZERO;
+    lanes.0[..rest.len()].copy_from_slice(rest);
+    into_rest.copy_from_slice(&lanes.to_half::<FMA>()[..rest.len()]);
 }
 
 multiversion! {

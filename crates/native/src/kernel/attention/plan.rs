@@ -46,6 +46,13 @@ pub(super) struct Run {
     pub page: u32,
 }
 
+impl Run {
+    /// Is `next` the next page of the same views?
+    pub fn goes_on_as(&self, next: &Run) -> bool {
+        (next.first, next.count, next.level) == (self.first, self.count, self.level + 1)
+    }
+}
+
 /// A step's attention.
 #[derive(Debug, Default)]
 pub(crate) struct Plan<'a> {
@@ -73,9 +80,7 @@ impl<'a> Plan<'a> {
             let levels = members.iter().map(|v| v.len.div_ceil(PAGE)).max().unwrap_or(0);
             for segment in 0..levels.div_ceil(SEGMENT) {
                 let first_run = plan.runs.len();
-                for level in 0..SEGMENT {
-                    add_runs(members, segment * SEGMENT, level, &mut plan.runs);
-                }
+                add_runs(members, 0, segment * SEGMENT, 0, &mut plan.runs);
                 plan.parts.push(Part {
                     first_view: group * PART_ROWS,
                     views: members.len(),
@@ -101,7 +106,7 @@ impl<'a> Plan<'a> {
         &self.views[part.first_view..][..part.views]
     }
 
-    /// The runs of a part, page by page.
+    /// The runs of a part, from trunk to branches.
     pub(super) fn runs(&self, part: &Part) -> &[Run] {
         &self.runs[part.first_run..][..part.runs]
     }
@@ -116,8 +121,12 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Runs of views that see the same page at an index of their tables.
-fn add_runs(views: &[View<'_>], first_level: usize, level: usize, runs: &mut Vec<Run>) {
+/// Adds the runs of neighbouring views from a level of the segment on. Each run is followed by those of its own views a
+/// level deeper: as long as nobody leaves, that is the next page of the same views.
+fn add_runs(views: &[View<'_>], first: usize, first_level: usize, level: usize, runs: &mut Vec<Run>) {
+    if level == SEGMENT {
+        return;
+    }
     let index = first_level + level;
     let mut at = 0;
     while at < views.len() {
@@ -128,7 +137,8 @@ fn add_runs(views: &[View<'_>], first_level: usize, level: usize, runs: &mut Vec
         let page = views[at].pages[index];
         let same = |v: &&View<'_>| v.sees(index) && v.pages[index] == page;
         let count = views[at..].iter().take_while(same).count();
-        runs.push(Run { first: at, count, level, page });
+        runs.push(Run { first: first + at, count, level, page });
+        add_runs(&views[at..][..count], first + at, first_level, level + 1, runs);
         at += count;
     }
 }

@@ -160,8 +160,9 @@ fn block<const FMA: bool, const N: usize>(
         codes[i] = fma::<FMA>(x[i], inverse, ROUND).to_bits() as i32 - ROUND.to_bits() as i32;
     }
     let mut halves = [[0; LANES]; 2];
-    halves[0].copy_from_slice(&codes[..LANES]);
-    halves[1].copy_from_slice(&codes[LANES..]);
+    for i in 0..LANES {
+        (halves[0][i], halves[1][i]) = (codes[i], codes[LANES + i]);
+    }
     let totals = [fold(halves[0], |a, b| a + b), fold(halves[1], |a, b| a + b)];
     let scale = largest / most;
     record[N - 4] = scale.to_bits() as i32;
