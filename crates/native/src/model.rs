@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::kernel::{
-    Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, View, add, matmul, rms_norm,
+    Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, View, add, at_least, matmul, rms_norm,
     rms_norm_in_place, rope, swiglu,
 };
 use crate::load::{Checkpoint, Config, LoadError};
@@ -226,7 +226,7 @@ impl Forward<'_> {
         watch.lap(Phase::Matrices);
         let width = q + 2 * kv;
         let (bytes, size) = (attention.token_bytes(), attention.page_bytes());
-        tokens.resize(batch.rows.len() * bytes, 0);
+        let tokens = at_least(tokens, batch.rows.len() * bytes);
         let (rows, encoded, pages) =
             (SharedSlice::new(product), SharedSlice::new(tokens), self.pool.shared());
         threads.run(batch.same_page.len(), |_, task| {
@@ -257,7 +257,7 @@ impl Forward<'_> {
         answers.find(threads, isa, &attention, plan, page, product, width);
         watch.lap(Phase::Attention);
         input.fill(threads, isa, batch.rows.len(), &layer.attention_out, |row, into| {
-            answers.merge(&attention, plan, row, into);
+            answers.merge(isa, &attention, plan, row, into);
         });
         watch.lap(Phase::Between);
         matmul(threads, isa, &layer.attention_out, input, product);
@@ -312,6 +312,6 @@ impl Forward<'_> {
         watch.lap(Phase::Between);
         matmul(self.threads, isa, output, input, product);
         watch.lap(Phase::Logits);
-        product
+        &product[..asked.len() * model.config.vocab]
     }
 }

@@ -133,7 +133,7 @@ impl Attend {
             width,
         );
         for row in 0..self.branches.len() {
-            self.answers.merge(&self.shape, &plan, row, &mut self.out);
+            self.answers.merge(self.isa, &self.shape, &plan, row, &mut self.out);
         }
         &self.out
     }

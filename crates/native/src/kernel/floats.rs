@@ -38,6 +38,10 @@ impl FloatPanels {
         FloatPanels { inputs, rows }
     }
 
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
     pub fn bytes(&self) -> usize {
         size_of_val(self.rows.as_slice())
     }

@@ -1,10 +1,10 @@
 //! The arithmetic of a step, written once in fixed-width lanes and compiled for each vector unit.
 //!
-//! A kernel is an ordinary function over arrays of 16 floats. The `multiversion!` macro compiles it again with AVX2 and
-//! AVX-512 enabled, and picks one at run time. A version does the same operations in the same order, lane by lane, however
-//! many rows share a batch and however work is split over threads: that is what makes trees reproducible. AVX2 and AVX-512
-//! agree to the last bit; the portable version, which does not fuse multiplications with additions, differs there, and so
-//! do Q8_0 weights on machines with a dot product of bytes.
+//! Most kernels are ordinary functions over arrays of 16 floats. The `multiversion!` macro compiles them again with AVX2 and
+//! AVX-512 enabled, and picks one at run time; products of quantised weights name their instructions themselves
+//! ([`blocks`]). A version does the same operations in the same order, lane by lane, however many rows share a batch and
+//! however work is split over threads: that is what makes trees reproducible. AVX2, AVX-512 and VNNI agree to the last bit;
+//! the portable version, which does not fuse multiplications with additions, differs there, and so does `vnni8`.
 
 // Lanes are indexed in step with each other: the form that compilers turn into vector instructions.
 #![allow(clippy::needless_range_loop)]
@@ -22,6 +22,6 @@ mod survey;
 pub use attention::KvType;
 pub(crate) use attention::{Answers, Attention, PAGE, Plan, View};
 pub use isa::Isa;
-pub(crate) use matmul::{Input, Packed, matmul};
+pub(crate) use matmul::{Input, Packed, at_least, matmul};
 pub(crate) use rows::{add, rms_norm, rms_norm_in_place, rope, swiglu};
 pub(crate) use survey::{Survey, survey};

@@ -8,6 +8,7 @@ use super::plan::{Part, Plan, Run, SEGMENT, View};
 use super::{Answers, Attention, PAGE};
 use crate::kernel::isa::{Isa, multiversion};
 use crate::kernel::lanes::{LANES, Lanes, exp};
+use crate::kernel::matmul::at_least;
 
 /// Tokens in a segment.
 const TOKENS: usize = SEGMENT * PAGE;
@@ -75,8 +76,8 @@ impl Worker {
             }
         }
         for (scores, out) in self.scores.chunks_exact_mut(TOKENS).zip(out.chunks_exact_mut(answer)) {
-            out[..width].fill(0.0);
-            (out[width], out[width + 1]) = softmax(isa, scores);
+            let (sums, rest) = out.split_at_mut(width);
+            (rest[0], rest[1]) = softmax(isa, scores, sums);
         }
         for (at, run) in runs.iter().enumerate() {
             if let Some(next) = runs.get(at + AHEAD) {
@@ -102,7 +103,7 @@ impl Worker {
         }
         let count = views.len() * group;
         // All of it is written before it is read.
-        self.scores.resize(count * TOKENS, 0.0);
+        at_least(&mut self.scores, count * TOKENS);
     }
 }
 
@@ -154,8 +155,9 @@ multiversion! {
 }
 
 multiversion! {
-    /// Turns scores into weights, relative to the largest. Gives the largest and the sum of the weights.
-    fn softmax(scores: &mut [f32]) -> (f32, f32) = softmax_lanes
+    /// Turns scores into weights, relative to the largest, and clears the sums that they will weigh. Gives the largest and the
+    /// sum of the weights.
+    fn softmax(scores: &mut [f32], sums: &mut [f32]) -> (f32, f32) = softmax_lanes
 }
 
 #[inline(always)]
@@ -221,7 +223,7 @@ fn scores<T: Numbers, const PAGES: usize, const FMA: bool>(
         return score_all::<T, PAGES, FMA>(at, keys, scales, queries, scores);
     }
     let size = keys[0].len();
-    floats.resize(floats.len().max(PAGES * size), 0.0);
+    let floats = at_least(floats, PAGES * size);
     for p in 0..PAGES {
         to_floats::<T, FMA>(keys[p], &mut floats[p * size..][..size]);
     }
@@ -315,7 +317,10 @@ fn score_some<const N: usize, const PAGES: usize, T: Numbers, const FMA: bool>(
 }
 
 #[inline(always)]
-fn softmax_lanes<const FMA: bool>(scores: &mut [f32]) -> (f32, f32) {
+fn softmax_lanes<const FMA: bool>(scores: &mut [f32], sums: &mut [f32]) -> (f32, f32) {
+    for sums in sums.chunks_exact_mut(LANES) {
+        Lanes::ZERO.store(sums);
+    }
     let mut tops = Lanes::splat(f32::NEG_INFINITY);
     for scores in scores.chunks_exact(LANES) {
         for i in 0..LANES {
@@ -343,8 +348,7 @@ fn weigh<T: Numbers, const FMA: bool>(at: Stretch, values: &[T], worker: &mut Wo
     if at.count < MANY {
         return weigh_all::<T, FMA>(at, values, weights, sums);
     }
-    floats.resize(floats.len().max(values.len()), 0.0);
-    let floats = &mut floats[..values.len()];
+    let floats = at_least(floats, values.len());
     to_floats::<T, FMA>(values, floats);
     weigh_all::<f32, FMA>(at, floats, weights, sums);
 }

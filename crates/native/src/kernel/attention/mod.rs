@@ -13,8 +13,9 @@ mod answer;
 mod page;
 mod plan;
 
-use super::isa::Isa;
-use super::lanes::{LANES, exp};
+use super::isa::{Isa, multiversion};
+use super::lanes::{LANES, exp, fma};
+use super::matmul::at_least;
 use crate::shared_slice::SharedSlice;
 use crate::threads::Threads;
 
@@ -75,9 +76,9 @@ impl Answers {
         stride: usize,
     ) {
         let per_view = shape.group() * Self::stride(shape);
-        self.found.resize(plan.answers() * shape.kv_heads * per_view, 0.0);
+        let found = at_least(&mut self.found, plan.answers() * shape.kv_heads * per_view);
         self.workers.resize_with(threads.count(), Worker::default);
-        let (found, workers) = (SharedSlice::new(&mut self.found), SharedSlice::new(&mut self.workers));
+        let (found, workers) = (SharedSlice::new(found), SharedSlice::new(&mut self.workers));
         threads.run(plan.parts.len() * shape.kv_heads, |worker, task| {
             let (part, head) = (&plan.parts[task / shape.kv_heads], task % shape.kv_heads);
             let views = plan.views(part).len();
@@ -91,7 +92,7 @@ impl Answers {
     }
 
     /// The row's attention, all heads, from what its segments gave: each weighed by how its largest score compares.
-    pub fn merge(&self, shape: &Attention, plan: &Plan<'_>, row: usize, out: &mut [f32]) {
+    pub fn merge(&self, isa: Isa, shape: &Attention, plan: &Plan<'_>, row: usize, out: &mut [f32]) {
         let (stride, group) = (Self::stride(shape), shape.group());
         for (head, out) in out.chunks_exact_mut(shape.head_dim).enumerate() {
             let answers = || {
@@ -110,14 +111,25 @@ impl Answers {
             for (sums, own, weight) in answers() {
                 let share = exp::<false>(own - top);
                 total += weight * share;
-                for (out, sum) in out.iter_mut().zip(sums) {
-                    *out += sum * share;
-                }
+                add_scaled(isa, out, sums, share);
             }
+            let part = 1.0 / total;
             for out in out {
-                *out /= total;
+                *out *= part;
             }
         }
+    }
+}
+
+multiversion! {
+    /// `out += x * scale`
+    fn add_scaled(out: &mut [f32], x: &[f32], scale: f32) = add_scaled_lanes
+}
+
+#[inline(always)]
+fn add_scaled_lanes<const FMA: bool>(out: &mut [f32], x: &[f32], scale: f32) {
+    for (out, x) in out.iter_mut().zip(x) {
+        *out = fma::<FMA>(*x, scale, *out);
     }
 }
 

@@ -107,7 +107,7 @@ fn attend(
     answers.find(threads, isa, shape, &plan, |id| pool.data(id), queries, width);
     let mut out = vec![f32::NAN; queries.len()];
     for (row, out) in out.chunks_mut(width).enumerate() {
-        answers.merge(shape, &plan, row, out);
+        answers.merge(isa, shape, &plan, row, out);
     }
     out
 }

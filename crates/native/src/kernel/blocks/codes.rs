@@ -3,6 +3,7 @@
 use super::BLOCK;
 use crate::kernel::isa::{Isa, multiversion};
 use crate::kernel::lanes::{LANES, fma};
+use crate::kernel::matmul::at_least;
 
 /// Rows of activations as codes: in each block of 32, a scale times whole numbers of 16 bits (or 8).
 ///
@@ -71,7 +72,8 @@ impl CodeRows {
         debug_assert!(inputs.is_multiple_of(BLOCK));
         self.blocks = inputs / BLOCK;
         self.words = BLOCK / isa.activations_per_word();
-        self.records.resize(rows * self.stride(), 0);
+        let len = rows * self.stride();
+        at_least(&mut self.records, len);
     }
 
     fn stride(&self) -> usize {
@@ -91,28 +93,28 @@ impl CodeRows {
     }
 }
 
-/// Turns a row into codes, in the form that the instructions want.
-pub(crate) fn quantise(isa: Isa, x: &[f32], row: &mut [i32]) {
+/// Turns a row into codes, in the form that the instructions want; with what they sum to, or without, where no weights ask.
+pub(crate) fn quantise(isa: Isa, x: &[f32], row: &mut [i32], sums: bool) {
     match isa.activations_per_word() {
-        4 => bytes(isa, x, row),
-        _ => shorts(isa, x, row),
+        4 => bytes(isa, x, row, sums),
+        _ => shorts(isa, x, row, sums),
     }
 }
 
 multiversion! {
-    fn shorts(x: &[f32], row: &mut [i32]) = shorts_lanes
+    fn shorts(x: &[f32], row: &mut [i32], sums: bool) = shorts_lanes
 }
 
 multiversion! {
-    fn bytes(x: &[f32], row: &mut [i32]) = bytes_lanes
+    fn bytes(x: &[f32], row: &mut [i32], sums: bool) = bytes_lanes
 }
 
 #[inline(always)]
-fn shorts_lanes<const FMA: bool>(x: &[f32], row: &mut [i32]) {
+fn shorts_lanes<const FMA: bool>(x: &[f32], row: &mut [i32], sums: bool) {
     let (blocks, _) = x.as_chunks::<BLOCK>();
     let (records, _) = row.as_chunks_mut::<{ BLOCK / 2 + EXTRA }>();
     for (x, record) in blocks.iter().zip(records) {
-        let codes = block::<FMA, { BLOCK / 2 + EXTRA }>(x, f32::from(i16::MAX), record);
+        let codes = block::<FMA, { BLOCK / 2 + EXTRA }>(x, f32::from(i16::MAX), record, sums);
         for half in 0..2 {
             for k in 0..LANES / 2 {
                 let (low, high) = (codes[half * LANES + k], codes[half * LANES + LANES / 2 + k]);
@@ -123,11 +125,11 @@ fn shorts_lanes<const FMA: bool>(x: &[f32], row: &mut [i32]) {
 }
 
 #[inline(always)]
-fn bytes_lanes<const FMA: bool>(x: &[f32], row: &mut [i32]) {
+fn bytes_lanes<const FMA: bool>(x: &[f32], row: &mut [i32], sums: bool) {
     let (blocks, _) = x.as_chunks::<BLOCK>();
     let (records, _) = row.as_chunks_mut::<{ BLOCK / 4 + EXTRA }>();
     for (x, record) in blocks.iter().zip(records) {
-        let codes = block::<FMA, { BLOCK / 4 + EXTRA }>(x, f32::from(i8::MAX), record);
+        let codes = block::<FMA, { BLOCK / 4 + EXTRA }>(x, f32::from(i8::MAX), record, sums);
         for half in 0..2 {
             for k in 0..LANES / 4 {
                 let code = |j: usize| (codes[half * LANES + j * LANES / 4 + k] & 0xff) << (8 * j);
@@ -143,6 +145,7 @@ fn block<const FMA: bool, const N: usize>(
     x: &[f32; BLOCK],
     most: f32,
     record: &mut [i32; N],
+    sums: bool,
 ) -> [i32; BLOCK] {
     // Adding 1.5 * 2^23 rounds to a whole number and leaves it, in two's complement, in the lowest bits.
     const ROUND: f32 = 12_582_912.0;
@@ -159,16 +162,18 @@ fn block<const FMA: bool, const N: usize>(
     for i in 0..BLOCK {
         codes[i] = fma::<FMA>(x[i], inverse, ROUND).to_bits() as i32 - ROUND.to_bits() as i32;
     }
-    let mut halves = [[0; LANES]; 2];
-    for i in 0..LANES {
-        (halves[0][i], halves[1][i]) = (codes[i], codes[LANES + i]);
-    }
-    let totals = [fold(halves[0], |a, b| a + b), fold(halves[1], |a, b| a + b)];
     let scale = largest / most;
     record[N - 4] = scale.to_bits() as i32;
-    record[N - 3] = (scale * (totals[0] + totals[1]) as f32).to_bits() as i32;
-    record[N - 2] = totals[0];
-    record[N - 1] = totals[1];
+    if sums {
+        let mut halves = [[0; LANES]; 2];
+        for i in 0..LANES {
+            (halves[0][i], halves[1][i]) = (codes[i], codes[LANES + i]);
+        }
+        let totals = [fold(halves[0], |a, b| a + b), fold(halves[1], |a, b| a + b)];
+        record[N - 3] = (scale * (totals[0] + totals[1]) as f32).to_bits() as i32;
+        record[N - 2] = totals[0];
+        record[N - 1] = totals[1];
+    }
     codes
 }
 

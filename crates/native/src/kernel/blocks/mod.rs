@@ -139,6 +139,12 @@ impl BlockPanels {
         Some(BlockPanels { blocks, place, groups: kind.scales, lines, scales: Table::new(scales), mins })
     }
 
+    /// Does a product need to know what activations sum to?
+    pub fn needs_sums(&self) -> bool {
+        // With four to a word, bytes are multiplied as if they had no sign, which is then put right.
+        self.mins.is_some() || self.place.per_word == 4 && !self.place.nibbles
+    }
+
     /// Bytes that the weights take.
     pub fn bytes(&self) -> usize {
         size_of_val(self.lines.as_slice()) + self.scales.bytes() + self.mins.as_ref().map_or(0, Table::bytes)

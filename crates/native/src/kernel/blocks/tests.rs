@@ -46,7 +46,7 @@ fn codes(isa: Isa, x: &[f32], inputs: usize) -> CodeRows {
     rows.resize(isa, x.len() / inputs, inputs);
     let (records, stride) = rows.rows_mut();
     for (x, row) in x.chunks(inputs).zip(records.chunks_mut(stride)) {
-        quantise(isa, x, row);
+        quantise(isa, x, row, true);
     }
     rows
 }
