@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::kernel::{
-    Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, View, add, at_least, matmul, rms_norm,
+    Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, Step, View, add, at_least, matmul, rms_norm,
     rms_norm_in_place, rope, swiglu,
 };
 use crate::load::{Checkpoint, Config, LoadError};
@@ -254,7 +254,8 @@ impl Forward<'_> {
         let pool = &*self.pool;
         let page = |id: PageId| &pool.data(id)[index * size..][..size];
         watch.lap(Phase::Between);
-        answers.find(threads, isa, &attention, plan, page, product, width);
+        let step = Step { shape: &attention, plan, page, queries: product, stride: width };
+        answers.find(threads, isa, &step);
         watch.lap(Phase::Attention);
         input.fill(threads, isa, batch.rows.len(), &layer.attention_out, |row, into| {
             answers.merge(isa, &attention, plan, row, into);

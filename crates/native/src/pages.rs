@@ -4,7 +4,7 @@
 //! filled last one too; whoever writes into a shared page first gets a copy of that one page. So memory is proportional to
 //! distinct tokens, and a fork costs a few counters.
 
-use memmap2::MmapMut;
+use memmap2::{MmapMut, MmapRaw};
 
 use crate::kernel::PAGE;
 
@@ -65,7 +65,7 @@ impl Pool {
 
     pub fn data(&self, id: PageId) -> &[u8] {
         let (slab, range) = self.place(id);
-        &self.slabs[slab].0[range]
+        &self.slabs[slab].bytes()[range]
     }
 
     /// For tasks that write to different pages at once.
@@ -77,7 +77,7 @@ impl Pool {
     pub fn data_mut(&mut self, id: PageId) -> &mut [u8] {
         debug_assert_eq!(self.users[id as usize], 1, "a shared page must not be written");
         let (slab, range) = self.place(id);
-        &mut self.slabs[slab].0[range]
+        &mut self.slabs[slab].bytes_mut()[range]
     }
 
     fn take(&mut self) -> Result<PageId, OutOfPages> {
@@ -124,9 +124,9 @@ impl Pool {
         let copy = self.take()?;
         let ((from_slab, from), (to_slab, to)) = (self.place(id), self.place(copy));
         if from_slab == to_slab {
-            self.slabs[to_slab].0.copy_within(from, to.start);
+            self.slabs[to_slab].bytes_mut().copy_within(from, to.start);
         } else if let Ok([from_slab, to_slab]) = self.slabs.get_disjoint_mut([from_slab, to_slab]) {
-            to_slab.0[to].copy_from_slice(&from_slab.0[from]);
+            to_slab.bytes_mut()[to].copy_from_slice(&from_slab.bytes()[from]);
         }
         self.release(id);
         Ok(copy)
@@ -144,17 +144,17 @@ impl SharedPages<'_> {
     pub unsafe fn page(&self, id: PageId) -> &mut [u8] {
         debug_assert_eq!(self.0.users[id as usize], 1, "a shared page must not be written");
         let (slab, range) = self.0.place(id);
-        let slab = &self.0.slabs[slab].0;
-        assert!(range.end <= slab.len());
-        // SAFETY: inside the slab, by the assertion; the pool is borrowed for writing, so that nobody else reads or writes
-        // but through this, and there the caller promises to be alone.
-        unsafe { std::slice::from_raw_parts_mut(slab.as_ptr().cast_mut().add(range.start), range.len()) }
+        let memory = &self.0.slabs[slab].0;
+        assert!(range.end <= memory.len());
+        // SAFETY: inside the mapping, by the assertion. The pool is borrowed for writing, so that nobody reads or writes but
+        // through this, and there the caller promises to be alone.
+        unsafe { std::slice::from_raw_parts_mut(memory.as_mut_ptr().add(range.start), range.len()) }
     }
 }
 
-/// Memory for many pages.
+/// Memory for many pages. It is kept as a bare mapping because tasks write to different parts of it at once.
 #[derive(Debug)]
-struct Slab(MmapMut);
+struct Slab(MmapRaw);
 
 impl Slab {
     /// Zeros, from the system; `None` when it has no more.
@@ -163,7 +163,17 @@ impl Slab {
         // Only a wish: without huge pages all is slower, nothing is wrong.
         #[cfg(target_os = "linux")]
         let _ = memory.advise(memmap2::Advice::HugePage);
-        Some(Slab(memory))
+        Some(Slab(memory.into()))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the whole of a mapping that lives as long as `self`. Whoever writes to it has borrowed the pool for writing.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr(), self.0.len()) }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `self` is borrowed for writing.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr(), self.0.len()) }
     }
 }
 

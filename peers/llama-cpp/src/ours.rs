@@ -26,6 +26,8 @@ struct Entry {
     name: String,
     branches: u64,
     shared: u64,
+    /// Tokens of a prompt of one's own, and tokens decoded before the clock starts: to a cache they are the same.
+    private: u64,
     own: u64,
     tokens: u64,
     kv: String,
@@ -78,7 +80,7 @@ impl Entry {
         if workload.phase == Phase::Prefill {
             return Ok(());
         }
-        let theirs = [self.branches, self.shared, self.own, self.tokens];
+        let theirs = [self.branches, self.shared, self.private + self.own, self.tokens];
         let ours = [workload.branches, workload.shared, workload.own, workload.tokens].map(u64::from);
         ensure!(
             theirs == ours,

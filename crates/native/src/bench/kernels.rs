@@ -2,7 +2,7 @@
 
 use eager_core::Key;
 
-use crate::kernel::{Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, View, matmul};
+use crate::kernel::{Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, Step, View, matmul};
 use crate::load::{DType, Tensor};
 use crate::pages::{Pool, Table};
 use crate::threads::Threads;
@@ -123,15 +123,9 @@ impl Attend {
         let plan = Plan::new(views);
         let width = self.out.len();
         let pool = &self.pool;
-        self.answers.find(
-            &self.threads,
-            self.isa,
-            &self.shape,
-            &plan,
-            |id| pool.data(id),
-            &self.queries,
-            width,
-        );
+        let page = |id| pool.data(id);
+        let step = Step { shape: &self.shape, plan: &plan, page, queries: &self.queries, stride: width };
+        self.answers.find(&self.threads, self.isa, &step);
         for row in 0..self.branches.len() {
             self.answers.merge(self.isa, &self.shape, &plan, row, &mut self.out);
         }

@@ -136,6 +136,10 @@ impl Lanes {
     }
 }
 
+/// 1.5 * 2^23: adding it to a number well below rounds that to the nearest whole number and leaves it, in two's complement, in
+/// the lowest bits. Taking it away again gives the whole number as a float.
+pub(crate) const ROUND: f32 = 12_582_912.0;
+
 /// `a * b + c`. Without hardware support a fused form would be a slow library call, so it is spelled out.
 #[inline(always)]
 pub(crate) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
@@ -160,8 +164,6 @@ pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
     // ln 2 in two parts, so that n * ln 2 is exact in the first.
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
-    // Adding and taking away 1.5 * 2^23 rounds to the nearest whole number.
-    const ROUND: f32 = 12_582_912.0;
     let clamped = x.clamp(-87.3, 88.3);
     let rounded = fma::<FMA>(clamped, LOG2_E, ROUND);
     let n = rounded - ROUND;

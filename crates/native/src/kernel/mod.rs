@@ -20,7 +20,7 @@ mod sheet;
 mod survey;
 
 pub use attention::KvType;
-pub(crate) use attention::{Answers, Attention, PAGE, Plan, View};
+pub(crate) use attention::{Answers, Attention, PAGE, Plan, Step, View};
 pub use isa::Isa;
 pub(crate) use matmul::{Input, Packed, at_least, matmul};
 pub(crate) use rows::{add, rms_norm, rms_norm_in_place, rope, swiglu};

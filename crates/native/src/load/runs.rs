@@ -111,12 +111,13 @@ fn q3k(b: &[u8], at: usize) -> Run {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::load::Tensor;
     use proptest::prelude::*;
 
-    const TYPES: [DType; 9] = [
+    /// All types that have runs.
+    pub const TYPES: [DType; 9] = [
         DType::Q4_0,
         DType::Q4_1,
         DType::Q5_0,

@@ -4,8 +4,8 @@
 //! cache, and the softmax is taken once over all of them.
 
 use super::page::{HeadPage, Numbers};
-use super::plan::{Part, Plan, Run, SEGMENT, View};
-use super::{Answers, Attention, PAGE};
+use super::plan::{Part, Run, SEGMENT, View};
+use super::{Answers, PAGE, Step};
 use crate::kernel::isa::{Isa, multiversion};
 use crate::kernel::lanes::{LANES, Lanes, exp};
 use crate::kernel::matmul::at_least;
@@ -30,23 +30,20 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    #[allow(clippy::too_many_arguments)] // what a task is made of
+    /// Answers a part's views for one head.
     pub fn answer<'p>(
         &mut self,
         isa: Isa,
-        shape: &Attention,
-        plan: &Plan<'_>,
+        step: &Step<'_, impl Fn(u32) -> &'p [u8]>,
         part: &Part,
         head: usize,
-        page: &impl Fn(u32) -> &'p [u8],
-        queries: &[f32],
-        stride: usize,
         out: &mut [f32],
     ) {
+        let Step { shape, plan, page, .. } = step;
         let (views, runs, group) = (plan.views(part), plan.runs(part), shape.group());
         let (dim, width) = (shape.head_dim, shape.value_width());
         let answer = Answers::stride(shape);
-        self.start(shape, views, head, queries, stride);
+        self.start(step, views, head);
         let stretch = |run: &Run| Stretch {
             first: run.first * group,
             count: run.count * group,
@@ -93,13 +90,13 @@ impl Worker {
         }
     }
 
-    fn start(&mut self, shape: &Attention, views: &[View<'_>], head: usize, queries: &[f32], stride: usize) {
-        let (dim, group) = (shape.head_dim, shape.group());
+    fn start<P>(&mut self, step: &Step<'_, P>, views: &[View<'_>], head: usize) {
+        let (dim, group) = (step.shape.head_dim, step.shape.group());
         let scale = 1.0 / (dim as f32).sqrt();
         self.queries.clear();
         for view in views {
-            let first = view.row * stride + head * group * dim;
-            self.queries.extend(queries[first..][..group * dim].iter().map(|q| q * scale));
+            let first = view.row * step.stride + head * group * dim;
+            self.queries.extend(step.queries[first..][..group * dim].iter().map(|q| q * scale));
         }
         let count = views.len() * group;
         // All of it is written before it is read.

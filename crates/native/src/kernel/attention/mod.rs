@@ -47,6 +47,19 @@ impl Attention {
     }
 }
 
+/// What one layer asks in a step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step<'a, P> {
+    pub shape: &'a Attention,
+    pub plan: &'a Plan<'a>,
+    /// Gives this layer's part of a page.
+    pub page: P,
+    /// Rows that begin with all heads' queries.
+    pub queries: &'a [f32],
+    /// Numbers from one row to the next.
+    pub stride: usize,
+}
+
 /// What every row's queries found in every segment, and the memory to find it.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
@@ -61,20 +74,14 @@ impl Answers {
         shape.value_width() + 2
     }
 
-    /// Answers the queries of every view in the plan: `queries` are rows that begin
-    /// with all heads' queries and are `stride` numbers apart. `page` gives this layer's part of a
-    /// page.
-    #[allow(clippy::too_many_arguments)] // what a layer's attention is made of
+    /// Answers a step's queries in one layer.
     pub fn find<'p>(
         &mut self,
         threads: &Threads,
         isa: Isa,
-        shape: &Attention,
-        plan: &Plan<'_>,
-        page: impl Fn(u32) -> &'p [u8] + Sync,
-        queries: &[f32],
-        stride: usize,
+        step: &Step<'_, impl Fn(u32) -> &'p [u8] + Sync>,
     ) {
+        let Step { shape, plan, .. } = *step;
         let per_view = shape.group() * Self::stride(shape);
         let found = at_least(&mut self.found, plan.answers() * shape.kv_heads * per_view);
         self.workers.resize_with(threads.count(), Worker::default);
@@ -87,7 +94,7 @@ impl Answers {
             let (worker, found) = unsafe {
                 (&mut workers.part(worker..worker + 1)[0], found.part(first..first + views * per_view))
             };
-            worker.answer(isa, shape, plan, part, head, &page, queries, stride, found);
+            worker.answer(isa, step, part, head, found);
         });
     }
 

@@ -4,7 +4,7 @@ use half::f16;
 
 use super::{Attention, PAGE};
 use crate::kernel::isa::{Isa, multiversion};
-use crate::kernel::lanes::{LANES, Lanes};
+use crate::kernel::lanes::{LANES, Lanes, ROUND};
 
 /// How keys and values are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -202,8 +202,6 @@ multiversion! {
 
 #[inline(always)]
 fn to_bytes_lanes<const FMA: bool>(from: &[f32], into: &mut [i8]) -> f32 {
-    // Adding 1.5 * 2^23 rounds to a whole number and leaves it, in two's complement, in the lowest bits.
-    const ROUND: f32 = 12_582_912.0;
     let finite = |x: f32| if x.is_nan() { 0.0 } else { x.clamp(-1e30, 1e30) };
     let largest = from.iter().fold(0f32, |a, &b| a.max(finite(b).abs()));
     let inverse = if largest > 0.0 { 127.0 / largest } else { 0.0 };

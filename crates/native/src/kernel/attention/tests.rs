@@ -104,7 +104,8 @@ fn attend(
     let plan = Plan::new(views.to_vec());
     // Used before, by another step.
     let mut answers = Answers { found: vec![f32::NAN; 7], ..Answers::default() };
-    answers.find(threads, isa, shape, &plan, |id| pool.data(id), queries, width);
+    let page = |id| pool.data(id);
+    answers.find(threads, isa, &Step { shape, plan: &plan, page, queries, stride: width });
     let mut out = vec![f32::NAN; queries.len()];
     for (row, out) in out.chunks_mut(width).enumerate() {
         answers.merge(isa, shape, &plan, row, out);

@@ -2,7 +2,7 @@
 
 use super::BLOCK;
 use crate::kernel::isa::{Isa, multiversion};
-use crate::kernel::lanes::{LANES, fma};
+use crate::kernel::lanes::{LANES, ROUND, fma};
 use crate::kernel::matmul::at_least;
 
 /// Rows of activations as codes: in each block of 32, a scale times whole numbers of 16 bits (or 8).
@@ -147,8 +147,6 @@ fn block<const FMA: bool, const N: usize>(
     record: &mut [i32; N],
     sums: bool,
 ) -> [i32; BLOCK] {
-    // Adding 1.5 * 2^23 rounds to a whole number and leaves it, in two's complement, in the lowest bits.
-    const ROUND: f32 = 12_582_912.0;
     // Without the sign, bits are ordered as the numbers they stand for, and what is no number is the largest: the scale
     // shows it, and so will the results.
     let mut sizes = [0; LANES];

@@ -7,6 +7,7 @@ use crate::kernel::matmul::tests::stored;
 use crate::kernel::rows::tests::{near, numbers};
 use crate::kernel::sheet::Sheet;
 use crate::load::DType;
+use crate::load::runs::tests::TYPES;
 
 /// Scale and codes of each block of a row of activations.
 fn coded(isa: Isa, x: &[f32]) -> Vec<(f64, Vec<i64>)> {
@@ -58,18 +59,6 @@ fn multiply(isa: Isa, panels: &BlockPanels, x: &CodeRows, rows: usize, outputs: 
     panels.multiply(isa, 0..outputs.div_ceil(LANES), x, 0..rows, &mut columns);
     out
 }
-
-const TYPES: [DType; 9] = [
-    DType::Q4_0,
-    DType::Q4_1,
-    DType::Q5_0,
-    DType::Q5_1,
-    DType::Q8_0,
-    DType::Q3K,
-    DType::Q4K,
-    DType::Q5K,
-    DType::Q6K,
-];
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
