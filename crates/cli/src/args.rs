@@ -128,7 +128,7 @@ pub struct EngineArgs {
     #[arg(long, value_parser = threads)]
     pub threads: Option<usize>,
     /// How keys and values are stored
-    #[arg(long, value_enum, default_value_t = KvArg::F16)]
+    #[arg(long, value_enum, default_value_t = KvArg::Q16)]
     pub kv: KvArg,
     /// Most MiB of keys and values
     #[arg(long, default_value_t = 4096, value_parser = at_least_one)]
@@ -150,7 +150,7 @@ impl EngineArgs {
     pub fn options(&self) -> Options {
         let threads = self.threads.unwrap_or(0);
         let kv = match self.kv {
-            KvArg::F16 => KvType::F16,
+            KvArg::Q16 => KvType::Q16,
             KvArg::Q8 => KvType::Q8,
         };
         Options { threads, kv_bytes: self.kv_bytes(), rows: self.rows, kv, ..Options::default() }
@@ -159,8 +159,8 @@ impl EngineArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum KvArg {
-    /// Half precision
-    F16,
+    /// 16 bits with a scale for each token and head: as exact as half precision
+    Q16,
     /// Bytes with a scale for each token and head: half the memory, less exact
     Q8,
 }
@@ -168,7 +168,7 @@ pub enum KvArg {
 impl KvArg {
     pub fn name(self) -> &'static str {
         match self {
-            KvArg::F16 => "f16",
+            KvArg::Q16 => "q16",
             KvArg::Q8 => "q8",
         }
     }

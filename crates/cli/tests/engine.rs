@@ -43,14 +43,15 @@ fn info_shows_kernels_and_the_models_shape() {
     assert_eq!(info["model"], "acorn");
     assert_eq!(info["threads"], 1);
     assert_eq!(info["parameters"], 6_394_624);
-    // Keys and values of four heads of 32 numbers in eight layers, two bytes each.
-    assert_eq!(info["kv_bytes_per_token"], 2 * 4 * 32 * 8 * 2);
+    // Keys and values of four heads of 32 numbers in eight layers, two bytes each, and a
+    // scale of four bytes for each head.
+    assert_eq!(info["kv_bytes_per_token"], 2 * 4 * 8 * (32 * 2 + 4));
     let kernels = info["kernels"].as_array().unwrap();
     assert_eq!(info["kernel"], kernels[0]);
     assert!(kernels.contains(&"portable".into()), "{info}");
 
     let text = stdout(&engine(&["info"], None));
-    for part in ["kernel", "threads", "acorn", "6,394,624", "4,096 bytes a token"] {
+    for part in ["kernel", "threads", "acorn", "6,394,624", "4,352 bytes a token"] {
         assert!(text.contains(part), "no '{part}' in\n{text}");
     }
 }
@@ -65,7 +66,7 @@ fn a_workload_is_decoded_to_the_token() {
     for (key, value) in [("branches", 3), ("shared", 20), ("private", 0), ("own", 2), ("tokens", 5)] {
         assert_eq!(line[key], value, "{key} of {line}");
     }
-    assert_eq!((&line["name"], &line["kv"]), (&"custom".into(), &"f16".into()));
+    assert_eq!((&line["name"], &line["kv"]), (&"custom".into(), &"q16".into()));
     assert_eq!((&line["steps"], &line["decoded_tokens"]), (&5.into(), &15.into()));
     let number = |key: &str| line[key].as_f64().unwrap_or_else(|| panic!("{key} of {line}"));
     assert!(number("seconds") > 0.0);
@@ -137,7 +138,7 @@ fn bad_usage_is_status_2() {
     };
     const HUGE: &str = "18446744073709551615";
     refused(&["--workload", "marathon"], "branches-32");
-    refused(&["--kv", "q3"], "f16");
+    refused(&["--kv", "q3"], "q16");
     refused(&["--branches", "0"], "at least 1");
     refused(&["--branches", HUGE], "at most");
     refused(&["--shared", "0"], "at least 1");

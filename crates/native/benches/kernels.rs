@@ -40,7 +40,7 @@ fn preparations(c: &mut Criterion) {
 }
 
 fn attention(c: &mut Criterion) {
-    for kv in [KvType::F16, KvType::Q8] {
+    for kv in [KvType::Q16, KvType::Q8] {
         let mut group = c.benchmark_group(format!("attention {kv:?}, 32 branches"));
         for (shared, own) in [(256, 128), (1500, 100), (0, 1500)] {
             let mut attend =

@@ -162,6 +162,9 @@ pub(crate) struct Scratch {
     product: Vec<f32>,
     /// Keys and values of the rows, as pages keep them.
     tokens: Vec<u8>,
+    /// Queries of the rows as whole numbers, and their scales.
+    queries: Vec<i32>,
+    query_scales: Vec<f32>,
     answers: Answers,
     cos: Vec<f32>,
     sin: Vec<f32>,
@@ -220,15 +223,20 @@ impl Forward<'_> {
         let (q, kv) = (config.heads * dim, config.kv_heads * dim);
         self.normalise(&layer.attention_norm, &layer.qkv, index > 0);
 
-        let Scratch { watch, input, product, tokens, cos, sin, answers, .. } = &mut *self.scratch;
+        let Scratch { watch, input, product, tokens, queries, query_scales, cos, sin, answers, .. } =
+            &mut *self.scratch;
         watch.lap(Phase::Between);
         matmul(threads, isa, &layer.qkv, input, product);
         watch.lap(Phase::Matrices);
         let width = q + 2 * kv;
         let (bytes, size) = (attention.token_bytes(), attention.page_bytes());
+        let words = config.heads * attention.query_words();
         let tokens = at_least(tokens, batch.rows.len() * bytes);
+        let queries = at_least(queries, batch.rows.len() * words);
+        let query_scales = at_least(query_scales, batch.rows.len() * config.heads);
         let (rows, encoded, pages) =
             (SharedSlice::new(product), SharedSlice::new(tokens), self.pool.shared());
+        let (codes, scales) = (SharedSlice::new(queries), SharedSlice::new(query_scales));
         threads.run(batch.same_page.len(), |_, task| {
             for at in batch.same_page[task].clone() {
                 // SAFETY: every row is in one task only, as are all rows that write to the same page.
@@ -243,6 +251,14 @@ impl Forward<'_> {
                     }
                     rope(isa, head, cos, sin, config.rope);
                 }
+                // SAFETY: as above.
+                let (codes, scales) = unsafe {
+                    (
+                        codes.part(at * words..(at + 1) * words),
+                        scales.part(at * config.heads..(at + 1) * config.heads),
+                    )
+                };
+                attention.encode_queries(isa, &qkv[..q], codes, scales);
                 attention.encode(isa, &qkv[q..], encoded);
                 let row = &batch.rows[at];
                 // SAFETY: as above.
@@ -254,7 +270,7 @@ impl Forward<'_> {
         let pool = &*self.pool;
         let page = |id: PageId| &pool.data(id)[index * size..][..size];
         watch.lap(Phase::Between);
-        let step = Step { shape: &attention, plan, page, queries: product, stride: width };
+        let step = Step { shape: &attention, plan, page, queries, scales: query_scales };
         answers.find(threads, isa, &step);
         watch.lap(Phase::Attention);
         input.fill(threads, isa, batch.rows.len(), &layer.attention_out, |row, into| {

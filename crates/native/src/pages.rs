@@ -25,6 +25,7 @@ pub(crate) struct Pool {
     limit: usize,
     /// Bytes in a page.
     size: usize,
+    /// A power of two: pages are looked up often, and this makes it two bit operations.
     pages_per_slab: usize,
     /// Most pages that were in use at a time.
     peak: usize,
@@ -38,7 +39,7 @@ impl Pool {
     /// At most `limit` pages of `size` bytes. They are allocated when first needed, and kept.
     pub fn new(limit: usize, size: usize) -> Self {
         let limit = limit.min(PageId::MAX as usize);
-        let pages_per_slab = (SLAB_BYTES / size).max(1);
+        let pages_per_slab = (SLAB_BYTES / size).max(2).next_power_of_two() / 2;
         Pool { slabs: Vec::new(), users: Vec::new(), free: Vec::new(), limit, size, pages_per_slab, peak: 0 }
     }
 
@@ -59,7 +60,8 @@ impl Pool {
     }
 
     fn place(&self, id: PageId) -> (usize, std::ops::Range<usize>) {
-        let (slab, at) = (id as usize / self.pages_per_slab, id as usize % self.pages_per_slab);
+        let (slab, at) =
+            (id as usize >> self.pages_per_slab.trailing_zeros(), id as usize & (self.pages_per_slab - 1));
         (slab, at * self.size..(at + 1) * self.size)
     }
 

@@ -82,7 +82,7 @@ struct Expectation {
 
 impl Expectation {
     fn within(tolerance: f32) -> Self {
-        Expectation { kv: KvType::F16, tolerance, lead: 0.02, compared: 0.9 }
+        Expectation { kv: KvType::Q16, tolerance, lead: 0.02, compared: 0.9 }
     }
 }
 
@@ -165,7 +165,7 @@ fn acorn_from_safetensors_equals_pytorch_on_every_kernel() {
 fn quantised_acorn_is_near_pytorch_on_every_kernel() {
     let checkpoint = Checkpoint::from_gguf_bytes(eager_acorn::GGUF).unwrap();
     for isa in Isa::available() {
-        for kv in [KvType::F16, KvType::Q8] {
+        for kv in [KvType::Q16, KvType::Q8] {
             check(
                 &checkpoint,
                 isa,

@@ -45,8 +45,13 @@ impl Eager {
 
     /// Tokens per second of the whole workload, as the command reports them.
     pub fn measure(&self, workload: &Workload, kv: Kv) -> Result<f64> {
+        // Where llama.cpp keeps half-precision floats, we keep whole numbers of 16 bits.
+        let ours = match kv {
+            Kv::F16 => "q16",
+            Kv::Q8 => "q8",
+        };
         let output = Command::new(&self.binary)
-            .args(["engine", "bench", "--json", "--workload", workload.name, "--kv", kv.name()])
+            .args(["engine", "bench", "--json", "--workload", workload.name, "--kv", ours])
             .args(["--threads", &self.threads.to_string()])
             .arg("--model")
             .arg(&self.model)
@@ -61,7 +66,7 @@ impl Eager {
         let entry = report
             .workloads
             .into_iter()
-            .find(|entry| entry.name == workload.name && entry.kv == kv.name())
+            .find(|entry| entry.name == workload.name && entry.kv == ours)
             .with_context(|| format!("`eager engine bench` did not report {}", workload.row(kv)))?;
         entry.check(workload)?;
         Ok(entry.tokens_per_second)

@@ -58,19 +58,20 @@ impl Shape {
 /// The least seconds that a step can take: the matrix products and then attention, each limited by arithmetic or by memory,
 /// whichever is slower.
 ///
-/// - Matrix products: two operations for every parameter and row, as dot products of 16-bit integers (or as floats, on a
-///   machine where those are faster); and every weight is read once.
+/// - Matrix products: two operations for every parameter and row; and every weight is read once.
 /// - Attention: four operations (two for the score, two for the sum of values) for every row, element of its queries, layer
-///   and token it attends to, in floats; and every token's keys and values are read once, however many rows need them.
+///   and token it attends to; and every token's keys and values are read once, however many rows need them.
 ///
+/// All operations are in dot products of 16-bit integers, or in floats on a machine where those are faster.
 /// It is a bound for weights and keys that lie in memory. A model small enough for the caches may be faster, and so may
 /// products of 8-bit integers.
 fn seconds(shape: &Shape, work: &Work, peaks: &Peaks) -> f64 {
     let giga = 1e9;
     let products = 2.0 * (shape.body * work.rows + shape.output * work.logits);
-    let products = products / (peaks.int16_gops.max(peaks.float_gops) * giga);
+    let operations = peaks.int16_gops.max(peaks.float_gops) * giga;
+    let products = products / operations;
     let weights = shape.weight_bytes / (peaks.memory_gbs * giga);
-    let scores = 4.0 * work.rows * shape.queries * shape.layers * work.seen / (peaks.float_gops * giga);
+    let scores = 4.0 * work.rows * shape.queries * shape.layers * work.seen / operations;
     let keys = work.distinct * shape.kv_bytes / (peaks.memory_gbs * giga);
     products.max(weights) + scores.max(keys)
 }
@@ -123,23 +124,23 @@ mod tests {
     #[test]
     fn many_rows_are_bound_by_arithmetic() {
         // 2 * 1.2e6 * 8 / 40e9 = 480 us against 2.4e6 / 10e9 = 240 us;
-        // 4 * 8 * 128 * 2 * 500 / 10e9 = 409.6 us against 1000 * 1024 / 10e9 = 102.4 us.
-        assert_near(microseconds(Work { rows: 8.0, logits: 8.0, seen: 500.0, distinct: 1000.0 }), 889.6);
+        // 4 * 8 * 128 * 2 * 500 / 40e9 = 102.4 us against 500 * 1024 / 10e9 = 51.2 us.
+        assert_near(microseconds(Work { rows: 8.0, logits: 8.0, seen: 500.0, distinct: 500.0 }), 582.4);
     }
 
     #[test]
     fn one_row_is_bound_by_memory() {
-        // 60 us against 240 us; 51.2 us against 102.4 us.
+        // 60 us against 240 us; 12.8 us against 102.4 us.
         assert_near(microseconds(Work { rows: 1.0, logits: 1.0, seen: 500.0, distinct: 1000.0 }), 342.4);
     }
 
     #[test]
     fn only_rows_with_logits_meet_the_output_matrix() {
-        // 2 * (1e6 * 100 + 2e5) / 40e9 = 5010 us; 4 * 100 * 128 * 2 * 50.5 / 10e9 = 517.12 us.
+        // 2 * (1e6 * 100 + 2e5) / 40e9 = 5010 us; 4 * 100 * 128 * 2 * 50.5 / 40e9 = 129.28 us.
         let prompt = Work { rows: 100.0, logits: 1.0, seen: 50.5, distinct: 100.0 };
-        assert_near(microseconds(prompt), 5527.12);
+        assert_near(microseconds(prompt), 5139.28);
         let prefill = Workload { shared: 100, tokens: 1, timed: Timed::Prefill, ..CUSTOM };
-        assert_near(1e6 * of(&prefill, &SHAPE, &peaks()), 5527.12);
+        assert_near(1e6 * of(&prefill, &SHAPE, &peaks()), 5139.28);
     }
 
     #[test]
@@ -150,7 +151,7 @@ mod tests {
         assert_near(1e6 * of(&shared, &SHAPE, &peaks()), 3.0 * microseconds(middle));
         let private = Workload { shared: 0, private: 398, ..shared };
         let middle = Work { distinct: 8.0 * 500.0, ..middle };
-        // 480 us and 4000 * 1024 / 10e9 = 409.6 us: as long as the arithmetic.
+        // 480 us and 4000 * 1024 / 10e9 = 409.6 us.
         assert_near(microseconds(middle), 889.6);
         assert_near(1e6 * of(&private, &SHAPE, &peaks()), 3.0 * 889.6);
     }

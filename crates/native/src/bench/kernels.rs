@@ -74,7 +74,8 @@ pub struct Attend {
     shape: Attention,
     pool: Pool,
     branches: Vec<Table>,
-    queries: Vec<f32>,
+    queries: Vec<i32>,
+    scales: Vec<f32>,
     answers: Answers,
     out: Vec<f32>,
 }
@@ -100,13 +101,17 @@ impl Attend {
             table.grow(&mut pool, own).expect("there are enough pages");
         }
         let width = shape.heads * shape.head_dim;
+        let rows = branches * shape.heads;
+        let (mut queries, mut scales) = (vec![0; rows * shape.query_words()], vec![0.0; rows]);
+        shape.encode_queries(isa, &numbers(branches * width), &mut queries, &mut scales);
         Ok(Attend {
             threads: Threads::new(threads)?,
             isa,
             shape,
             pool,
             branches: tables,
-            queries: numbers(branches * width),
+            queries,
+            scales,
             answers: Answers::default(),
             out: vec![0.0; width],
         })
@@ -121,10 +126,10 @@ impl Attend {
             .map(|((row, len), pages)| View { row, pages, len })
             .collect();
         let plan = Plan::new(views);
-        let width = self.out.len();
         let pool = &self.pool;
         let page = |id| pool.data(id);
-        let step = Step { shape: &self.shape, plan: &plan, page, queries: &self.queries, stride: width };
+        let step =
+            Step { shape: &self.shape, plan: &plan, page, queries: &self.queries, scales: &self.scales };
         self.answers.find(&self.threads, self.isa, &step);
         for row in 0..self.branches.len() {
             self.answers.merge(self.isa, &self.shape, &plan, row, &mut self.out);

@@ -18,6 +18,7 @@ mod matmul;
 mod rows;
 mod sheet;
 mod survey;
+mod unit;
 
 pub use attention::KvType;
 pub(crate) use attention::{Answers, Attention, PAGE, Plan, Step, View};

@@ -1,32 +1,42 @@
-//! One head of some rows against one segment.
+//! What some rows' queries find in one segment.
 //!
 //! First all scores, then their weights, then the weighted values: a segment is short enough for its scores to stay in the
 //! cache, and the softmax is taken once over all of them.
+//!
+//! Queries become whole numbers, as keys are; weights become whole numbers, as values are. They are cut so finely that no sum
+//! overflows and little is lost: a weight has up to 15 bits, and in a segment where many weigh alike, at least 12.
 
-use super::page::{HeadPage, Numbers};
+use super::page::{Code, HeadPage, KvType};
 use super::plan::{Part, Run, SEGMENT, View};
-use super::{Answers, PAGE, Step};
+use super::{Answers, Attention, PAGE, Step};
 use crate::kernel::isa::{Isa, multiversion};
-use crate::kernel::lanes::{LANES, Lanes, exp};
+use crate::kernel::lanes::{LANES, Lanes, ROUND, exp};
 use crate::kernel::matmul::at_least;
+use crate::kernel::unit::{Factors, Pairs, on_pairs};
 
 /// Tokens in a segment.
 const TOKENS: usize = SEGMENT * PAGE;
-/// From so many queries on, a page is first turned into floats: fewer would not use them often enough.
-const MANY: usize = 9;
+
+/// Words of weights in a segment, and in a page.
+const WORDS: usize = TOKENS / 2;
+const PAGE_WORDS: usize = PAGE / 2;
 
 /// Pages that are asked for ahead of the one in use: it takes longer to fetch one from memory than to work through it.
-const AHEAD: usize = 4;
+const AHEAD: usize = 8;
 
 /// A thread's memory.
 #[derive(Debug, Default)]
 pub(super) struct Worker {
-    /// Scaled by 1 / sqrt(dim).
-    queries: Vec<f32>,
-    /// For each query, those of the segment's tokens; then their weights.
+    /// Queries in words of two numbers.
+    queries: Vec<i32>,
+    /// Their scales.
+    scales: Vec<f32>,
+    /// For each query, those of the segment's tokens.
     scores: Vec<f32>,
-    /// Keys or values of pages that many queries meet.
-    floats: Vec<f32>,
+    /// For each query, those of the segment's tokens, in words of two.
+    weights: Vec<i32>,
+    /// For each query, the weighted values.
+    sums: Vec<i32>,
 }
 
 impl Worker {
@@ -39,90 +49,133 @@ impl Worker {
         head: usize,
         out: &mut [f32],
     ) {
-        let Step { shape, plan, page, .. } = step;
-        let (views, runs, group) = (plan.views(part), plan.runs(part), shape.group());
-        let (dim, width) = (shape.head_dim, shape.value_width());
-        let answer = Answers::stride(shape);
-        self.start(step, views, head);
-        let stretch = |run: &Run| Stretch {
-            first: run.first * group,
-            count: run.count * group,
-            level: run.level,
-            dim,
-            width,
-            stride: answer,
-        };
-        let mut at = 0;
-        while at < runs.len() {
-            // Two pages of the same queries at once, where there are.
-            let pair = runs.get(at + 1).is_some_and(|next| runs[at].goes_on_as(next));
-            let now = &runs[at..at + 1 + usize::from(pair)];
-            at += now.len();
-            for next in runs.iter().skip(at + AHEAD).take(now.len()) {
-                prefetch(shape.head(page(next.page), head), true);
-            }
-            let pages =
-                [shape.head(page(now[0].page), head), shape.head(page(now[now.len() - 1].page), head)];
-            score(isa, stretch(&now[0]), &pages[..now.len()], self);
-        }
-        let first_token = part.segment * TOKENS;
-        let rows = views.iter().zip(self.scores.chunks_exact_mut(group * TOKENS));
-        for (view, scores) in rows.filter(|(view, _)| view.len < first_token + TOKENS) {
-            for scores in scores.chunks_exact_mut(TOKENS) {
-                scores[view.len.saturating_sub(first_token)..].fill(f32::NEG_INFINITY);
-            }
-        }
-        for (scores, out) in self.scores.chunks_exact_mut(TOKENS).zip(out.chunks_exact_mut(answer)) {
-            let (sums, rest) = out.split_at_mut(width);
-            (rest[0], rest[1]) = softmax(isa, scores, sums);
-        }
-        for (at, run) in runs.iter().enumerate() {
-            if let Some(next) = runs.get(at + AHEAD) {
-                prefetch(shape.head(page(next.page), head), false);
-            }
-            let stretch = stretch(run);
-            match shape.head(page(run.page), head) {
-                HeadPage::F16 { values, .. } => values_half(isa, stretch, values, self, out),
-                HeadPage::Q8 { values, value_scales, .. } => {
-                    values_bytes(isa, stretch, values, value_scales, self, out)
-                }
-            }
+        match step.shape.kv {
+            KvType::Q16 => self.answer_codes::<i16>(isa, step, part, head, out),
+            KvType::Q8 => self.answer_codes::<i8>(isa, step, part, head, out),
         }
     }
 
-    fn start<P>(&mut self, step: &Step<'_, P>, views: &[View<'_>], head: usize) {
-        let (dim, group) = (step.shape.head_dim, step.shape.group());
-        let scale = 1.0 / (dim as f32).sqrt();
-        self.queries.clear();
-        for view in views {
-            let first = view.row * step.stride + head * group * dim;
-            self.queries.extend(step.queries[first..][..group * dim].iter().map(|q| q * scale));
+    fn answer_codes<'p, T: Code>(
+        &mut self,
+        isa: Isa,
+        step: &Step<'_, impl Fn(u32) -> &'p [u8]>,
+        part: &Part,
+        head: usize,
+        out: &mut [f32],
+    ) {
+        let Step { shape, plan, .. } = step;
+        let (views, runs) = (plan.views(part), plan.runs(part));
+        let page = |id: u32| shape.head::<T>((step.page)(id), head);
+        self.start(step, views, head);
+        for_chains(runs, |chain, coming| {
+            for next in coming {
+                prefetch(page(next.page).keys);
+            }
+            score::<T>(isa, Stretch::new(shape, &chain[0]), &pages_of(chain, page), self);
+        });
+        self.weigh_scores(isa, step, part, page, out);
+        for_chains(runs, |chain, coming| {
+            for next in coming {
+                prefetch(page(next.page).values);
+            }
+            weigh::<T>(isa, Stretch::new(shape, &chain[0]), &pages_of(chain, page), self);
+        });
+        let (width, stride) = (shape.value_width(), Answers::stride(shape));
+        let sums = self.sums.chunks_exact(width).zip(&self.scales);
+        for (out, (sums, scale)) in out.chunks_exact_mut(stride).zip(sums) {
+            to_floats(isa, sums, *scale, out);
         }
-        let count = views.len() * group;
-        // All of it is written before it is read.
-        at_least(&mut self.scores, count * TOKENS);
     }
+
+    /// Brings the queries together, and makes room for what follows: all of it is written before it is read.
+    fn start<P>(&mut self, step: &Step<'_, P>, views: &[View<'_>], head: usize) {
+        let (shape, group) = (step.shape, step.shape.group());
+        let words = shape.query_words();
+        let count = views.len() * group;
+        let queries = at_least(&mut self.queries, count * words).chunks_exact_mut(group * words);
+        let scales = at_least(&mut self.scales, count).chunks_exact_mut(group);
+        for ((view, queries), scales) in views.iter().zip(queries).zip(scales) {
+            let first = view.row * shape.heads + head * group;
+            queries.copy_from_slice(&step.queries[first * words..][..group * words]);
+            scales.copy_from_slice(&step.scales[first..][..group]);
+        }
+        at_least(&mut self.scores, count * TOKENS);
+        at_least(&mut self.weights, count * WORDS);
+        at_least(&mut self.sums, count * shape.value_width()).fill(0);
+    }
+
+    /// Turns all scores into weights, and notes their largest and their sum. The queries' scales become those of the weights.
+    fn weigh_scores<'p, T: Code, P>(
+        &mut self,
+        isa: Isa,
+        step: &Step<'_, P>,
+        part: &Part,
+        page: impl Fn(u32) -> HeadPage<'p, T>,
+        out: &mut [f32],
+    ) {
+        let (group, stride) = (step.shape.group(), Answers::stride(step.shape));
+        let first_page = part.segment * SEGMENT;
+        for (at, view) in step.plan.views(part).iter().enumerate() {
+            let seen = view.len.saturating_sub(first_page * PAGE).min(TOKENS);
+            let mut value_scales = [&[0.0; PAGE]; SEGMENT];
+            for (level, scales) in value_scales[..seen.div_ceil(PAGE)].iter_mut().enumerate() {
+                *scales = page(view.pages[first_page + level]).value_scales;
+            }
+            for query in at * group..(at + 1) * group {
+                let scores = &mut self.scores[query * TOKENS..][..seen.next_multiple_of(PAGE)];
+                scores[seen..].fill(f32::NEG_INFINITY);
+                let weights = &mut self.weights[query * WORDS..][..scores.len() / 2];
+                let [top, total, scale] = softmax(isa, scores, &value_scales, T::MOST, weights);
+                self.scales[query] = scale;
+                out[(query + 1) * stride - 2..(query + 1) * stride].copy_from_slice(&[top, total]);
+            }
+        }
+    }
+}
+
+/// Calls `f` for runs that are the next page of the same views each, with those that it should ask for meanwhile.
+fn for_chains(runs: &[Run], mut f: impl FnMut(&[Run], &[Run])) {
+    let mut at = 0;
+    while at < runs.len() {
+        let mut end = at + 1;
+        while end < runs.len() && runs[end - 1].goes_on_as(&runs[end]) {
+            end += 1;
+        }
+        let coming = |at: usize| (at + AHEAD).min(runs.len());
+        f(&runs[at..end], &runs[coming(at)..coming(end)]);
+        at = end;
+    }
+}
+
+/// The pages of a chain, and how many there are.
+fn pages_of<'p, T: Code>(chain: &[Run], page: impl Fn(u32) -> HeadPage<'p, T>) -> Pages<'p, T> {
+    let mut pages = Pages { pages: [page(chain[0].page); SEGMENT], count: chain.len() };
+    for (at, run) in chain.iter().enumerate().skip(1) {
+        pages.pages[at] = page(run.page);
+    }
+    pages
+}
+
+/// Pages of the same views, one after the other.
+#[derive(Debug)]
+struct Pages<'p, T> {
+    pages: [HeadPage<'p, T>; SEGMENT],
+    count: usize,
 }
 
 /// Brings keys or values into the cache before they are needed, where the machine can be asked to.
 #[inline]
-fn prefetch(page: HeadPage<'_>, keys: bool) {
-    let bytes: &[u8] = match (page, keys) {
-        (HeadPage::F16 { keys, .. }, true) => bytemuck::cast_slice(keys),
-        (HeadPage::F16 { values, .. }, false) => bytemuck::cast_slice(values),
-        (HeadPage::Q8 { keys, .. }, true) => bytemuck::cast_slice(keys),
-        (HeadPage::Q8 { values, .. }, false) => bytemuck::cast_slice(values),
-    };
+fn prefetch<T: Code>(codes: &[[T; 2 * PAGE]]) {
     #[cfg(target_arch = "x86_64")]
-    for line in bytes.chunks(64) {
+    for line in bytemuck::cast_slice::<_, u8>(codes.as_flattened()).chunks(64) {
         // SAFETY: prefetching is a hint that reads nothing and cannot fault; SSE is part of x86-64.
         unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
+            use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast());
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = bytes;
+    let _ = codes;
 }
 
 /// Which queries of a [`Worker`] meet a page, and where its tokens are in the segment.
@@ -131,104 +184,33 @@ struct Stretch {
     first: usize,
     count: usize,
     level: usize,
-    dim: usize,
+    /// Words of a query.
+    words: usize,
     /// Numbers of a value in the page.
     width: usize,
-    /// Numbers from one query's sums to the next.
-    stride: usize,
 }
 
-multiversion! {
-    /// Scores of a stretch of queries against a page or two.
-    fn score(at: Stretch, pages: &[HeadPage<'_>], worker: &mut Worker) = score_lanes
-}
-
-multiversion! {
-    fn values_half(at: Stretch, values: &[half::f16], worker: &mut Worker, out: &mut [f32]) = values_half_lanes
-}
-
-multiversion! {
-    fn values_bytes(at: Stretch, values: &[i8], scales: &[f32; PAGE], worker: &mut Worker, out: &mut [f32]) = values_bytes_lanes
-}
-
-multiversion! {
-    /// Turns scores into weights, relative to the largest, and clears the sums that they will weigh. Gives the largest and the
-    /// sum of the weights.
-    fn softmax(scores: &mut [f32], sums: &mut [f32]) -> (f32, f32) = softmax_lanes
-}
-
-#[inline(always)]
-fn score_lanes<const FMA: bool>(at: Stretch, pages: &[HeadPage<'_>], worker: &mut Worker) {
-    let ones = Lanes::splat(1.0);
-    match *pages {
-        [HeadPage::F16 { keys: a, .. }, HeadPage::F16 { keys: b, .. }] => {
-            scores::<_, 2, FMA>(at, [a, b], [ones; 2], worker);
-        }
-        [HeadPage::Q8 { keys: a, key_scales: x, .. }, HeadPage::Q8 { keys: b, key_scales: y, .. }] => {
-            scores::<_, 2, FMA>(at, [a, b], [Lanes(*x), Lanes(*y)], worker);
-        }
-        _ => {
-            for page in pages {
-                match *page {
-                    HeadPage::F16 { keys, .. } => scores::<_, 1, FMA>(at, [keys], [ones], worker),
-                    HeadPage::Q8 { keys, key_scales, .. } => {
-                        scores::<_, 1, FMA>(at, [keys], [Lanes(*key_scales)], worker);
-                    }
-                }
-            }
+impl Stretch {
+    fn new(shape: &Attention, run: &Run) -> Self {
+        let group = shape.group();
+        Stretch {
+            first: run.first * group,
+            count: run.count * group,
+            level: run.level,
+            words: shape.query_words(),
+            width: shape.value_width(),
         }
     }
 }
 
-#[inline(always)]
-fn values_half_lanes<const FMA: bool>(
-    at: Stretch,
-    values: &[half::f16],
-    worker: &mut Worker,
-    out: &mut [f32],
-) {
-    weigh::<_, FMA>(at, values, worker, out);
+on_pairs! {
+    /// Scores of a stretch of queries against some pages.
+    fn score<T: Code>(at: Stretch, pages: &Pages<'_, T>, worker: &mut Worker) = score_on
 }
 
-#[inline(always)]
-fn values_bytes_lanes<const FMA: bool>(
-    at: Stretch,
-    values: &[i8],
-    scales: &[f32; PAGE],
-    worker: &mut Worker,
-    out: &mut [f32],
-) {
-    for scores in worker.scores[at.first * TOKENS..][..at.count * TOKENS].chunks_exact_mut(TOKENS) {
-        for (weight, scale) in scores[at.level * PAGE..][..PAGE].iter_mut().zip(scales) {
-            *weight *= scale;
-        }
-    }
-    weigh::<_, FMA>(at, values, worker, out);
-}
-
-#[inline(always)]
-fn scores<T: Numbers, const PAGES: usize, const FMA: bool>(
-    at: Stretch,
-    keys: [&[T]; PAGES],
-    scales: [Lanes; PAGES],
-    worker: &mut Worker,
-) {
-    let Worker { queries, scores, floats, .. } = worker;
-    let queries = &queries[at.first * at.dim..][..at.count * at.dim];
-    let scores = &mut scores[at.first * TOKENS..][..at.count * TOKENS];
-    if at.count < MANY {
-        return score_all::<T, PAGES, FMA>(at, keys, scales, queries, scores);
-    }
-    let size = keys[0].len();
-    let floats = at_least(floats, PAGES * size);
-    for p in 0..PAGES {
-        to_floats::<T, FMA>(keys[p], &mut floats[p * size..][..size]);
-    }
-    let mut keys: [&[f32]; PAGES] = [&[]; PAGES];
-    for p in 0..PAGES {
-        keys[p] = &floats[p * size..][..size];
-    }
-    score_all::<f32, PAGES, FMA>(at, keys, scales, queries, scores);
+on_pairs! {
+    /// Adds the values of some pages, weighted, to the sums of a stretch of queries.
+    fn weigh<T: Code>(at: Stretch, pages: &Pages<'_, T>, worker: &mut Worker) = weigh_on
 }
 
 /// Does `$one` for stretches of `$n` queries, from query `$first` on, until all are done.
@@ -254,174 +236,243 @@ macro_rules! by_queries {
     }};
 }
 
+/// # Safety
+/// The machine must have the unit's instructions.
 #[inline(always)]
-fn score_all<T: Numbers, const PAGES: usize, const FMA: bool>(
-    at: Stretch,
-    keys: [&[T]; PAGES],
-    scales: [Lanes; PAGES],
-    queries: &[f32],
-    scores: &mut [f32],
-) {
-    by_queries!(at, |N, first| score_some::<N, PAGES, T, FMA>(
-        at,
-        &keys,
-        &scales,
-        &queries[first * at.dim..],
-        &mut scores[first * TOKENS..]
-    ));
+unsafe fn score_on<U: Pairs, T: Code>(at: Stretch, pages: &Pages<'_, T>, worker: &mut Worker) {
+    let Worker { queries, scales, scores, .. } = worker;
+    let queries = &queries[at.first * at.words..][..at.count * at.words];
+    let scales = &scales[at.first..][..at.count];
+    let scores = &mut scores[at.first * TOKENS..][..at.count * TOKENS];
+    let mut p = 0;
+    while p < pages.count {
+        // So many that no sum waits for the one before, and that what is read of a query serves several pages.
+        let together = match pages.count - p {
+            4.. if at.count <= 3 => 4,
+            2.. => 2,
+            _ => 1,
+        };
+        let level = (at.level + p) * PAGE;
+        by_queries!(at, |N, first| {
+            let (queries, scales) = (&queries[first * at.words..], &scales[first..]);
+            let scores = &mut scores[first * TOKENS + level..];
+            let pages = &pages.pages[p..];
+            // SAFETY: the caller vouches for the instructions.
+            unsafe {
+                match together {
+                    4 if N <= 3 => score_some::<U, T, N, 4>(at.words, pages, queries, scales, scores),
+                    2.. => score_some::<U, T, N, 2>(at.words, pages, queries, scales, scores),
+                    _ => score_some::<U, T, N, 1>(at.words, pages, queries, scales, scores),
+                }
+            }
+        });
+        p += together;
+    }
 }
 
-/// Sums run in two chains, for the even and the odd dimensions: one would make every addition wait for the one before.
+/// # Safety
+/// The machine must have the unit's instructions.
 #[inline(always)]
-fn score_some<const N: usize, const PAGES: usize, T: Numbers, const FMA: bool>(
-    at: Stretch,
-    keys: &[&[T]; PAGES],
-    scales: &[Lanes; PAGES],
-    queries: &[f32],
+unsafe fn score_some<U: Pairs, T: Code, const N: usize, const PAGES: usize>(
+    words: usize,
+    pages: &[HeadPage<'_, T>],
+    queries: &[i32],
+    scales: &[f32],
     scores: &mut [f32],
 ) {
     // Plain loops: iterators over arrays are not always inlined into code for a vector unit.
-    let mut of: [&[f32]; N] = [&[]; N];
+    let mut of: [&[i32]; N] = [&[]; N];
     for n in 0..N {
-        of[n] = &queries[n * at.dim..][..at.dim];
+        of[n] = &queries[n * words..][..words];
     }
-    let mut chains = [[[Lanes::ZERO; 2]; PAGES]; N];
-    for pair in 0..at.dim / 2 {
-        let mut lanes = [[Lanes::ZERO; 2]; PAGES];
-        for p in 0..PAGES {
-            let keys = &keys[p][pair * 2 * PAGE..][..2 * PAGE];
-            lanes[p] = [T::lanes::<FMA>(&keys[..PAGE]), T::lanes::<FMA>(&keys[PAGE..])];
-        }
-        for n in 0..N {
-            for odd in 0..2 {
+    let mut keys: [&[[T; 2 * PAGE]]; PAGES] = [&[]; PAGES];
+    for p in 0..PAGES {
+        keys[p] = &pages[p].keys[..words];
+    }
+    // SAFETY: the caller vouches for the instructions.
+    unsafe {
+        let mut sums = [[U::begin(0); PAGES]; N];
+        for word in 0..words {
+            let mut codes = [T::pairs::<U>(&keys[0][word]); PAGES];
+            for p in 1..PAGES {
+                codes[p] = T::pairs::<U>(&keys[p][word]);
+            }
+            for n in 0..N {
                 // Read once for all pages.
-                let query = of[n][2 * pair + odd];
+                let query = of[n][word];
                 for p in 0..PAGES {
-                    chains[n][p][odd].add_product::<FMA>(query, &lanes[p][odd]);
+                    sums[n][p] = U::dot(sums[n][p], codes[p], query);
                 }
             }
         }
-    }
-    for n in 0..N {
+        let (scores, _) = scores.as_chunks_mut::<PAGE>();
         for p in 0..PAGES {
-            let sum = chains[n][p][0].plus(&chains[n][p][1]);
-            let scores = &mut scores[n * TOKENS + (at.level + p) * PAGE..][..PAGE];
-            for i in 0..PAGE {
-                scores[i] = sum.0[i] * scales[p].0[i];
+            let factors = U::factors(Factors::Full(pages[p].key_scales));
+            for n in 0..N {
+                scores[n * SEGMENT + p] = U::store(U::add_sums(U::zero(), sums[n][p], factors, scales[n]));
             }
         }
     }
 }
 
+multiversion! {
+    /// Turns scores into weights, relative to the largest, and those, times the scales of the values that they will weigh, into
+    /// whole numbers. Gives the largest score, the sum of the weights, and the scale of the whole numbers.
+    fn softmax(
+        scores: &mut [f32],
+        value_scales: &[&[f32; PAGE]; SEGMENT],
+        most_value: i32,
+        codes: &mut [i32],
+    ) -> [f32; 3] = softmax_lanes
+}
+
 #[inline(always)]
-fn softmax_lanes<const FMA: bool>(scores: &mut [f32], sums: &mut [f32]) -> (f32, f32) {
-    for sums in sums.chunks_exact_mut(LANES) {
-        Lanes::ZERO.store(sums);
-    }
+fn softmax_lanes<const FMA: bool>(
+    scores: &mut [f32],
+    value_scales: &[&[f32; PAGE]; SEGMENT],
+    most_value: i32,
+    codes: &mut [i32],
+) -> [f32; 3] {
+    let (pages, _) = scores.as_chunks_mut::<LANES>();
     let mut tops = Lanes::splat(f32::NEG_INFINITY);
-    for scores in scores.chunks_exact(LANES) {
+    for scores in pages.iter() {
         for i in 0..LANES {
             tops.0[i] = if scores[i] > tops.0[i] { scores[i] } else { tops.0[i] };
         }
     }
     let top = tops.max();
-    // A row that sees nothing of this segment: its weights are zero.
-    let base = if top == f32::NEG_INFINITY { 0.0 } else { top };
     let mut totals = Lanes::ZERO;
-    for scores in scores.chunks_exact_mut(LANES) {
+    for scores in pages.iter_mut() {
         for i in 0..LANES {
-            scores[i] = exp::<FMA>(scores[i] - base);
+            scores[i] = exp::<FMA>(scores[i] - top);
             totals.0[i] += scores[i];
         }
     }
-    (top, totals.sum())
-}
-
-#[inline(always)]
-fn weigh<T: Numbers, const FMA: bool>(at: Stretch, values: &[T], worker: &mut Worker, out: &mut [f32]) {
-    let Worker { scores, floats, .. } = worker;
-    let weights = &scores[at.first * TOKENS..][..at.count * TOKENS];
-    let sums = &mut out[at.first * at.stride..][..at.count * at.stride];
-    if at.count < MANY {
-        return weigh_all::<T, FMA>(at, values, weights, sums);
+    let (mut sums, mut largest) = (Lanes::ZERO, Lanes::ZERO);
+    for p in 0..pages.len() {
+        // Copies: the compiler cannot know that what these refer to lies apart.
+        let (mut weights, scales) = (pages[p], *value_scales[p]);
+        for i in 0..LANES {
+            weights[i] *= scales[i];
+            sums.0[i] += weights[i];
+            largest.0[i] = if weights[i] > largest.0[i] { weights[i] } else { largest.0[i] };
+        }
+        pages[p] = weights;
     }
-    let floats = at_least(floats, values.len());
-    to_floats::<T, FMA>(values, floats);
-    weigh_all::<f32, FMA>(at, floats, weights, sums);
+    // As fine as 16 bits and the sum over the segment allow. Rounding adds at most a half to each.
+    let room = (i32::MAX / most_value) as f32 - TOKENS as f32;
+    let (largest, sum) = (largest.max(), sums.sum());
+    let (by_size, by_sum) = (f32::from(i16::MAX) / largest, room / sum);
+    let steps = if by_size < by_sum { by_size } else { by_sum };
+    let steps = if largest > 1e-30 { steps } else { 0.0 };
+    let (codes, _) = bytemuck::cast_slice_mut::<i32, i16>(codes).as_chunks_mut::<LANES>();
+    for p in 0..pages.len() {
+        let (weights, mut whole) = (pages[p], [0; LANES]);
+        for i in 0..LANES {
+            whole[i] = (weights[i] * steps + ROUND).to_bits() as i16;
+        }
+        codes[p] = whole;
+    }
+    [top, totals.sum(), if steps > 0.0 { 1.0 / steps } else { 0.0 }]
+}
+
+multiversion! {
+    /// What weighted values sum to.
+    fn to_floats(sums: &[i32], scale: f32, out: &mut [f32]) = to_floats_lanes
 }
 
 #[inline(always)]
-fn weigh_all<T: Numbers, const FMA: bool>(at: Stretch, values: &[T], weights: &[f32], sums: &mut [f32]) {
-    by_queries!(at, |N, first| weigh_some::<N, T, FMA>(
-        at,
-        values,
-        &weights[first * TOKENS..],
-        &mut sums[first * at.stride..]
-    ));
+fn to_floats_lanes<const FMA: bool>(sums: &[i32], scale: f32, out: &mut [f32]) {
+    for (out, sum) in out.iter_mut().zip(sums) {
+        *out = *sum as f32 * scale;
+    }
 }
 
-/// A token that a query does not see has weight zero, and what its slot still holds is finite.
+/// # Safety
+/// The machine must have the unit's instructions.
 #[inline(always)]
-fn weigh_some<const N: usize, T: Numbers, const FMA: bool>(
-    at: Stretch,
-    values: &[T],
-    weights: &[f32],
-    sums: &mut [f32],
+unsafe fn weigh_on<U: Pairs, T: Code>(at: Stretch, pages: &Pages<'_, T>, worker: &mut Worker) {
+    let Worker { weights, sums, .. } = worker;
+    let weights = &weights[at.first * WORDS..][..at.count * WORDS];
+    let sums = &mut sums[at.first * at.width..][..at.count * at.width];
+    by_queries!(at, |N, first| {
+        let weights = &weights[first * WORDS + at.level * PAGE_WORDS..];
+        let sums = &mut sums[first * at.width..];
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { weigh_some::<U, T, N>(at.width / LANES, pages, weights, sums) }
+    });
+}
+
+/// A token that a query does not see has weight zero.
+///
+/// # Safety
+/// The machine must have the unit's instructions.
+#[inline(always)]
+unsafe fn weigh_some<U: Pairs, T: Code, const N: usize>(
+    lanes: usize,
+    pages: &Pages<'_, T>,
+    weights: &[i32],
+    sums: &mut [i32],
 ) {
     /// Lanes of sums at a time, so that those of all queries stay in registers.
     const WIDE: usize = 4;
-    let mut of: [&[f32]; N] = [&[]; N];
-    for n in 0..N {
-        of[n] = &weights[n * TOKENS + at.level * PAGE..][..PAGE];
-    }
     let mut lane = 0;
-    while lane + WIDE * LANES <= at.width {
-        weigh_lanes::<N, WIDE, T, FMA>(at, lane, values, &of, sums);
-        lane += WIDE * LANES;
-    }
-    while lane < at.width {
-        weigh_lanes::<N, 1, T, FMA>(at, lane, values, &of, sums);
-        lane += LANES;
+    // SAFETY: the caller vouches for the instructions.
+    unsafe {
+        while lane + WIDE <= lanes {
+            weigh_lanes::<U, T, N, WIDE>(lanes, lane, pages, weights, sums);
+            lane += WIDE;
+        }
+        while lane + 2 <= lanes {
+            weigh_lanes::<U, T, N, 2>(lanes, lane, pages, weights, sums);
+            lane += 2;
+        }
+        if lane < lanes {
+            weigh_lanes::<U, T, N, 1>(lanes, lane, pages, weights, sums);
+        }
     }
 }
 
+/// # Safety
+/// The machine must have the unit's instructions.
 #[inline(always)]
-fn weigh_lanes<const N: usize, const WIDE: usize, T: Numbers, const FMA: bool>(
-    at: Stretch,
+unsafe fn weigh_lanes<U: Pairs, T: Code, const N: usize, const WIDE: usize>(
+    lanes: usize,
     lane: usize,
-    values: &[T],
-    weights: &[&[f32]; N],
-    sums: &mut [f32],
+    pages: &Pages<'_, T>,
+    weights: &[i32],
+    sums: &mut [i32],
 ) {
-    let mut chains = [[Lanes::ZERO; WIDE]; N];
-    for n in 0..N {
-        for w in 0..WIDE {
-            chains[n][w] = Lanes::load(&sums[n * at.stride + lane + w * LANES..][..LANES]);
-        }
-    }
-    for t in 0..PAGE {
-        let mut lanes = [Lanes::ZERO; WIDE];
-        for w in 0..WIDE {
-            lanes[w] = T::lanes::<FMA>(&values[t * at.width + lane + w * LANES..][..LANES]);
-        }
+    let (sums, _) = sums.as_chunks_mut::<LANES>();
+    // SAFETY: the caller vouches for the instructions.
+    unsafe {
+        let mut chains = [[U::begin(0); WIDE]; N];
         for n in 0..N {
-            // Read once for all lanes.
-            let weight = weights[n][t];
             for w in 0..WIDE {
-                chains[n][w].add_product::<FMA>(weight, &lanes[w]);
+                chains[n][w] = U::load_sums(&sums[n * lanes + lane + w]);
             }
         }
-    }
-    for n in 0..N {
-        for w in 0..WIDE {
-            chains[n][w].store(&mut sums[n * at.stride + lane + w * LANES..][..LANES]);
+        for p in 0..pages.count {
+            let values = pages.pages[p].values;
+            for pair in 0..PAGE_WORDS {
+                let values = &values[pair * lanes + lane..][..WIDE];
+                let mut codes = [T::pairs::<U>(&values[0]); WIDE];
+                for w in 1..WIDE {
+                    codes[w] = T::pairs::<U>(&values[w]);
+                }
+                for n in 0..N {
+                    // Read once for all lanes.
+                    let weight = weights[n * WORDS + p * PAGE_WORDS + pair];
+                    for w in 0..WIDE {
+                        chains[n][w] = U::dot(chains[n][w], codes[w], weight);
+                    }
+                }
+            }
         }
-    }
-}
-
-#[inline(always)]
-fn to_floats<T: Numbers, const FMA: bool>(from: &[T], into: &mut [f32]) {
-    for (from, into) in from.chunks_exact(LANES).zip(into.chunks_exact_mut(LANES)) {
-        T::lanes::<FMA>(from).store(into);
+        for n in 0..N {
+            for w in 0..WIDE {
+                U::store_sums(chains[n][w], &mut sums[n * lanes + lane + w]);
+            }
+        }
     }
 }

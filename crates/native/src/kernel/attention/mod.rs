@@ -54,10 +54,9 @@ pub(crate) struct Step<'a, P> {
     pub plan: &'a Plan<'a>,
     /// Gives this layer's part of a page.
     pub page: P,
-    /// Rows that begin with all heads' queries.
-    pub queries: &'a [f32],
-    /// Numbers from one row to the next.
-    pub stride: usize,
+    /// Of each row, all heads, as [`Attention::encode_queries`] leaves them.
+    pub queries: &'a [i32],
+    pub scales: &'a [f32],
 }
 
 /// What every row's queries found in every segment, and the memory to find it.

@@ -1,18 +1,22 @@
 //! How keys and values lie in a page.
+//!
+//! They are whole numbers with a scale for each token and head, so that scores and weighted values are dot products of whole
+//! numbers, which a vector unit does faster than those of floats, and exactly.
 
-use half::f16;
+use bytemuck::Pod;
 
 use super::{Attention, PAGE};
 use crate::kernel::isa::{Isa, multiversion};
 use crate::kernel::lanes::{LANES, Lanes, ROUND};
+use crate::kernel::unit::Pairs;
 
 /// How keys and values are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KvType {
-    /// Half precision.
+    /// In 16 bits each: as accurate as half precision.
     #[default]
-    F16,
-    /// Bytes, with a scale for each token and head: half the memory, at some cost in accuracy.
+    Q16,
+    /// In 8 bits each: half the memory, at some cost in accuracy.
     Q8,
 }
 
@@ -20,77 +24,82 @@ impl KvType {
     /// Bytes of a number.
     fn bytes(self) -> usize {
         match self {
-            KvType::F16 => size_of::<f16>(),
+            KvType::Q16 => size_of::<i16>(),
             KvType::Q8 => size_of::<i8>(),
         }
     }
+}
 
-    /// Bytes of the scales of a token's keys and values.
-    fn scale_bytes(self) -> usize {
-        match self {
-            KvType::F16 => 0,
-            KvType::Q8 => 2 * size_of::<f32>(),
-        }
+/// A whole number that stands for a key or a value.
+pub(super) trait Code: Pod {
+    /// The largest. It leaves so much room below 31 bits that a dot product of keys with queries does not overflow.
+    const MOST: i32;
+
+    fn of(bits: u32) -> Self;
+
+    /// 16 pairs of them.
+    ///
+    /// # Safety
+    /// The machine must have the unit's instructions.
+    unsafe fn pairs<U: Pairs>(from: &[Self; 2 * PAGE]) -> U::Codes;
+}
+
+impl Code for i16 {
+    const MOST: i32 = 4095;
+
+    #[inline(always)]
+    fn of(bits: u32) -> i16 {
+        bits as i16
+    }
+
+    #[inline(always)]
+    unsafe fn pairs<U: Pairs>(from: &[i16; 2 * PAGE]) -> U::Codes {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { U::shorts(from) }
+    }
+}
+
+impl Code for i8 {
+    const MOST: i32 = i8::MAX as i32;
+
+    #[inline(always)]
+    fn of(bits: u32) -> i8 {
+        bits as i8
+    }
+
+    #[inline(always)]
+    unsafe fn pairs<U: Pairs>(from: &[i8; 2 * PAGE]) -> U::Codes {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { U::bytes_as_shorts(from) }
     }
 }
 
 /// Keys and values of one head in one layer of one page.
 ///
-/// Keys lie by dimension (`[dim][token]`), so that a token is a lane of scores; values lie by token (`[token][dim]`), so
-/// that a dimension is a lane of sums.
+/// Pairs of dimensions of keys lie by token (`[dim / 2][token][2]`), so that a token is a lane of scores; pairs of tokens of
+/// values lie by dimension (`[token / 2][dim][2]`), so that a dimension is a lane of sums.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum HeadPage<'a> {
-    F16 { keys: &'a [f16], values: &'a [f16] },
-    Q8 { keys: &'a [i8], values: &'a [i8], key_scales: &'a [f32; PAGE], value_scales: &'a [f32; PAGE] },
+pub(super) struct HeadPage<'a, T> {
+    pub keys: &'a [[T; 2 * PAGE]],
+    pub values: &'a [[T; 2 * PAGE]],
+    pub key_scales: &'a [f32; PAGE],
+    pub value_scales: &'a [f32; PAGE],
 }
 
-/// Numbers that can be read 16 at a time.
-pub(super) trait Numbers: Copy {
-    fn lanes<const FMA: bool>(from: &[Self]) -> Lanes;
-}
-
-impl Numbers for f16 {
-    #[inline(always)]
-    fn lanes<const FMA: bool>(from: &[f16]) -> Lanes {
-        Lanes::load_half::<FMA>(from)
-    }
-}
-
-impl Numbers for i8 {
-    #[inline(always)]
-    fn lanes<const FMA: bool>(from: &[i8]) -> Lanes {
-        let from: &[i8; LANES] = from.try_into().expect("exactly LANES of them");
-        let mut lanes = Lanes::ZERO;
-        for i in 0..LANES {
-            lanes.0[i] = f32::from(from[i]);
-        }
-        lanes
-    }
-}
-
-impl Numbers for f32 {
-    #[inline(always)]
-    fn lanes<const FMA: bool>(from: &[f32]) -> Lanes {
-        Lanes::load(from)
-    }
-}
+/// Bytes of a scale.
+const SCALE: usize = size_of::<f32>();
 
 impl Attention {
     /// Bytes of a head's keys, and of its values.
     fn bytes(&self) -> (usize, usize) {
         let number = self.kv.bytes();
-        (PAGE * self.head_dim * number, PAGE * self.value_width() * number)
-    }
-
-    /// Bytes of all scales of a head.
-    fn scale_bytes(&self) -> usize {
-        PAGE * self.kv.scale_bytes()
+        (PAGE * self.head_dim.next_multiple_of(2) * number, PAGE * self.value_width() * number)
     }
 
     /// Bytes of one head in one layer of one page.
     fn head_bytes(&self) -> usize {
         let (keys, values) = self.bytes();
-        (keys + values + self.scale_bytes()).next_multiple_of(64)
+        (keys + values + 2 * PAGE * SCALE).next_multiple_of(64)
     }
 
     /// Bytes of one layer of one page.
@@ -99,114 +108,132 @@ impl Attention {
     }
 
     /// Keys and values of one head.
-    pub(super) fn head<'a>(&self, page: &'a [u8], kv_head: usize) -> HeadPage<'a> {
+    #[inline(always)]
+    pub(super) fn head<'a, T: Code>(&self, page: &'a [u8], kv_head: usize) -> HeadPage<'a, T> {
         let (keys, values) = self.bytes();
-        let (keys, rest) = page[kv_head * self.head_bytes()..][..self.head_bytes()].split_at(keys);
-        let (values, rest) = rest.split_at(values);
-        match self.kv {
-            KvType::F16 => {
-                HeadPage::F16 { keys: bytemuck::cast_slice(keys), values: bytemuck::cast_slice(values) }
-            }
-            KvType::Q8 => {
-                let scales: &[[f32; PAGE]] = bytemuck::cast_slice(&rest[..self.scale_bytes()]);
-                HeadPage::Q8 {
-                    keys: bytemuck::cast_slice(keys),
-                    values: bytemuck::cast_slice(values),
-                    key_scales: &scales[0],
-                    value_scales: &scales[1],
-                }
-            }
+        let head = &page[kv_head * self.head_bytes()..][..self.head_bytes()];
+        let scales: &[[f32; PAGE]] = bytemuck::cast_slice(&head[keys + values..][..2 * PAGE * SCALE]);
+        HeadPage {
+            keys: bytemuck::cast_slice::<u8, T>(&head[..keys]).as_chunks().0,
+            values: bytemuck::cast_slice::<u8, T>(&head[keys..][..values]).as_chunks().0,
+            key_scales: &scales[0],
+            value_scales: &scales[1],
         }
     }
 
     /// Bytes of a token's keys and values as [`Attention::encode`] leaves them.
     pub fn token_bytes(&self) -> usize {
-        2 * self.kv_heads * self.head_dim * self.kv.bytes() + self.kv_heads * self.kv.scale_bytes()
+        2 * self.kv_heads * (self.head_dim * self.kv.bytes() + SCALE)
     }
 
-    /// A token's keys and values (all heads, one after the other) as a page keeps them.
+    /// A token's keys and values (all heads, one after the other) as a page keeps them, and then their scales.
     pub fn encode(&self, isa: Isa, keys_and_values: &[f32], into: &mut [u8]) {
-        match self.kv {
-            KvType::F16 => to_half(isa, keys_and_values, bytemuck::cast_slice_mut(into)),
-            KvType::Q8 => {
-                let (codes, scales) = into.split_at_mut(keys_and_values.len());
-                let heads = keys_and_values.chunks_exact(self.head_dim);
-                let scales = scales.chunks_exact_mut(size_of::<f32>());
-                for ((numbers, codes), scale) in heads.zip(codes.chunks_exact_mut(self.head_dim)).zip(scales)
-                {
-                    scale.copy_from_slice(
-                        &to_bytes(isa, numbers, bytemuck::cast_slice_mut(codes)).to_ne_bytes(),
-                    );
-                }
-            }
+        let (codes, scales) = into.split_at_mut(keys_and_values.len() * self.kv.bytes());
+        let heads = keys_and_values.chunks_exact(self.head_dim);
+        let codes = codes.chunks_exact_mut(self.head_dim * self.kv.bytes());
+        for ((numbers, codes), scale) in heads.zip(codes).zip(scales.chunks_exact_mut(SCALE)) {
+            let most = match self.kv {
+                KvType::Q16 => to_shorts(isa, numbers, i16::MOST, bytemuck::cast_slice_mut(codes)),
+                KvType::Q8 => to_bytes(isa, numbers, bytemuck::cast_slice_mut(codes)),
+            };
+            scale.copy_from_slice(&most.to_ne_bytes());
+        }
+    }
+
+    /// Words of a query: two whole numbers each.
+    pub fn query_words(&self) -> usize {
+        self.head_dim.div_ceil(2)
+    }
+
+    /// A row's queries (all heads, one after the other) as whole numbers, so small that their products with keys do not
+    /// overflow, and their scales.
+    pub fn encode_queries(&self, isa: Isa, queries: &[f32], words: &mut [i32], scales: &mut [f32]) {
+        let (dim, count) = (self.head_dim, self.query_words());
+        let most_key = match self.kv {
+            KvType::Q16 => i16::MOST,
+            KvType::Q8 => i8::MOST,
+        };
+        let most = (i32::MAX / (2 * count as i32 * most_key)).min(i16::MAX.into());
+        let scale = 1.0 / (dim as f32).sqrt();
+        let heads = queries.chunks_exact(dim).zip(words.chunks_exact_mut(count));
+        for ((numbers, words), scale_of) in heads.zip(scales) {
+            // Of an odd number, the last word is half empty.
+            words[count - 1] = 0;
+            *scale_of = scale * to_shorts(isa, numbers, most, &mut bytemuck::cast_slice_mut(words)[..dim]);
         }
     }
 
     /// Writes an encoded token into its slot of a page.
     pub fn store(&self, page: &mut [u8], slot: usize, token: &[u8]) {
-        let number = self.kv.bytes();
-        let (codes, scales) = token.split_at(2 * self.kv_heads * self.head_dim * number);
-        let (keys, values) = codes.split_at(codes.len() / 2);
+        match self.kv {
+            KvType::Q16 => self.store_codes::<i16>(page, slot, token),
+            KvType::Q8 => self.store_codes::<i8>(page, slot, token),
+        }
+    }
+
+    fn store_codes<T: Code>(&self, page: &mut [u8], slot: usize, token: &[u8]) {
+        let dim = self.head_dim;
+        let (codes, scales) = token.split_at(2 * self.kv_heads * dim * size_of::<T>());
+        let codes: &[T] = bytemuck::cast_slice(codes);
         let (key_bytes, value_bytes) = self.bytes();
-        let width = self.value_width() * number;
-        let dim = self.head_dim * number;
         for (head, page) in page.chunks_exact_mut(self.head_bytes()).enumerate() {
-            let (page_keys, rest) = page.split_at_mut(key_bytes);
-            let (page_values, page_scales) = rest.split_at_mut(value_bytes);
-            let keys = &keys[head * dim..][..dim];
-            match self.kv {
-                KvType::F16 => {
-                    scatter::<u16>(bytemuck::cast_slice(keys), slot, bytemuck::cast_slice_mut(page_keys))
-                }
-                KvType::Q8 => scatter::<u8>(keys, slot, page_keys),
+            let (page_codes, page_scales) = page.split_at_mut(key_bytes + value_bytes);
+            let (keys, values) = page_codes.split_at_mut(key_bytes);
+            let (keys, values) =
+                (bytemuck::cast_slice_mut::<u8, T>(keys), bytemuck::cast_slice_mut::<u8, T>(values));
+            let (of_keys, of_values) = (head, self.kv_heads + head);
+            for (into, pair) in keys.chunks_exact_mut(2 * PAGE).zip(codes[of_keys * dim..][..dim].chunks(2)) {
+                into[2 * slot..][..pair.len()].copy_from_slice(pair);
             }
-            page_values[slot * width..][..dim].copy_from_slice(&values[head * dim..][..dim]);
-            // The scales of all keys come first, then those of all values; in the page as well.
-            for (i, scales) in scales.chunks_exact(scales.len().max(2) / 2).enumerate() {
-                let scale = &scales[head * size_of::<f32>()..][..size_of::<f32>()];
-                page_scales[(i * PAGE + slot) * size_of::<f32>()..][..size_of::<f32>()]
-                    .copy_from_slice(scale);
+            let first = slot / 2 * 2 * self.value_width() + slot % 2;
+            for (into, &code) in values[first..].iter_mut().step_by(2).zip(&codes[of_values * dim..][..dim]) {
+                *into = code;
+            }
+            for (at, of) in [(slot, of_keys), (PAGE + slot, of_values)] {
+                page_scales[at * SCALE..][..SCALE].copy_from_slice(&scales[of * SCALE..][..SCALE]);
             }
         }
     }
 }
 
-/// Keys lie by dimension: a token's are a page apart.
-fn scatter<T: Copy>(keys: &[T], slot: usize, page: &mut [T]) {
-    for (into, &key) in page[slot..].iter_mut().step_by(PAGE).zip(keys) {
-        *into = key;
-    }
+multiversion! {
+    /// Whole numbers of at most `most`; gives their scale. Whatever comes in, that is finite.
+    fn to_shorts(from: &[f32], most: i32, into: &mut [i16]) -> f32 = to_shorts_lanes
 }
 
 multiversion! {
-    /// Stale slots are multiplied by zero, so whatever comes in, what is stored is finite.
-    fn to_half(from: &[f32], into: &mut [f16]) = to_half_lanes
-}
-
-#[inline(always)]
-fn to_half_lanes<const FMA: bool>(from: &[f32], into: &mut [f16]) {
-    let (whole, rest) = from.as_chunks::<LANES>();
-    let (into_whole, into_rest) = into.as_chunks_mut::<LANES>();
-    for (from, into) in whole.iter().zip(into_whole) {
-        *into = Lanes(*from).to_half::<FMA>();
-    }
-    let mut lanes = Lanes::ZERO;
-    lanes.0[..rest.len()].copy_from_slice(rest);
-    into_rest.copy_from_slice(&lanes.to_half::<FMA>()[..rest.len()]);
-}
-
-multiversion! {
-    /// Whole numbers of at most 127 and their scale; finite, for the same reason.
     fn to_bytes(from: &[f32], into: &mut [i8]) -> f32 = to_bytes_lanes
 }
 
 #[inline(always)]
+fn to_shorts_lanes<const FMA: bool>(from: &[f32], most: i32, into: &mut [i16]) -> f32 {
+    to_codes(from, most as f32, into)
+}
+
+#[inline(always)]
 fn to_bytes_lanes<const FMA: bool>(from: &[f32], into: &mut [i8]) -> f32 {
+    to_codes(from, i8::MOST as f32, into)
+}
+
+#[inline(always)]
+fn to_codes<T: Code>(from: &[f32], most: f32, into: &mut [T]) -> f32 {
     let finite = |x: f32| if x.is_nan() { 0.0 } else { x.clamp(-1e30, 1e30) };
-    let largest = from.iter().fold(0f32, |a, &b| a.max(finite(b).abs()));
-    let inverse = if largest > 0.0 { 127.0 / largest } else { 0.0 };
-    for (from, into) in from.iter().zip(into) {
-        *into = (finite(*from) * inverse + ROUND).to_bits() as i8;
+    let (whole, rest) = from.as_chunks::<LANES>();
+    let mut tops = Lanes::ZERO;
+    for (i, x) in rest.iter().enumerate() {
+        tops.0[i] = finite(*x).abs();
     }
-    largest / 127.0
+    for x in whole {
+        for i in 0..LANES {
+            let size = finite(x[i]).abs();
+            tops.0[i] = if size > tops.0[i] { size } else { tops.0[i] };
+        }
+    }
+    let largest = tops.max();
+    // What is so small is as good as nothing, and its inverse might not be a number.
+    let inverse = if largest > 1e-30 { most / largest } else { 0.0 };
+    for (from, into) in from.iter().zip(into) {
+        *into = T::of((finite(*from) * inverse + ROUND).to_bits());
+    }
+    largest / most
 }

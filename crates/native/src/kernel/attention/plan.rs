@@ -4,8 +4,10 @@ use super::PAGE;
 
 /// Pages in a segment. Short ones balance better over threads, long ones have fewer answers to merge.
 pub(super) const SEGMENT: usize = 8;
-/// Rows of one part. More would share pages better, fewer need less memory near the processor.
+/// Most rows of one part. More would share pages better, fewer need less memory near the processor.
 const PART_ROWS: usize = 32;
+/// Most runs of a part with more than one row: branches that go their own ways are work enough for many threads.
+const PART_RUNS: usize = 64;
 
 /// One row's view of the past.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +23,11 @@ impl View<'_> {
     /// Does it see anything of the page at this index of its table?
     fn sees(&self, level: usize) -> bool {
         self.len > level * PAGE
+    }
+
+    /// How many segments it sees something of.
+    fn segments(&self) -> usize {
+        self.len.div_ceil(PAGE * SEGMENT)
     }
 }
 
@@ -61,8 +68,8 @@ pub(crate) struct Plan<'a> {
     runs: Vec<Run>,
     /// Where each row's view is.
     places: Vec<usize>,
-    /// Parts of each group of [`PART_ROWS`] views.
-    groups: Vec<std::ops::Range<usize>>,
+    /// For each segment and each view: its part, and which of the part's views it is.
+    answered: Vec<(u32, u32)>,
 }
 
 impl<'a> Plan<'a> {
@@ -74,27 +81,35 @@ impl<'a> Plan<'a> {
         for (place, view) in views.iter().enumerate() {
             plan.places[view.row] = place;
         }
-        let mut answers = 0;
+        let segments = |views: &[View<'_>]| views.iter().map(View::segments).max().unwrap_or(0);
+        plan.answered = vec![(0, 0); segments(&views) * views.len()];
         for (group, members) in views.chunks(PART_ROWS).enumerate() {
-            let first_part = plan.parts.len();
-            let levels = members.iter().map(|v| v.len.div_ceil(PAGE)).max().unwrap_or(0);
-            for segment in 0..levels.div_ceil(SEGMENT) {
-                let first_run = plan.runs.len();
-                add_runs(members, 0, segment * SEGMENT, 0, &mut plan.runs);
-                plan.parts.push(Part {
-                    first_view: group * PART_ROWS,
-                    views: members.len(),
-                    segment,
-                    first_run,
-                    runs: plan.runs.len() - first_run,
-                    first_answer: answers,
-                });
-                answers += members.len();
+            for segment in 0..segments(members) {
+                plan.add_parts(members, group * PART_ROWS, segment);
             }
-            plan.groups.push(first_part..plan.parts.len());
         }
         plan.views = views;
         plan
+    }
+
+    /// Adds a part for neighbouring views, or several where one would be too much work.
+    fn add_parts(&mut self, views: &[View<'_>], first_view: usize, segment: usize) {
+        let first_run = self.runs.len();
+        add_runs(views, 0, segment * SEGMENT, 0, &mut self.runs);
+        let runs = self.runs.len() - first_run;
+        if runs > PART_RUNS && views.len() > 1 {
+            self.runs.truncate(first_run);
+            let (left, right) = views.split_at(views.len() / 2);
+            self.add_parts(left, first_view, segment);
+            self.add_parts(right, first_view + left.len(), segment);
+            return;
+        }
+        let at = segment * self.places.len() + first_view;
+        for (view, answered) in self.answered[at..][..views.len()].iter_mut().enumerate() {
+            *answered = (self.parts.len() as u32, view as u32);
+        }
+        let first_answer = self.answers();
+        self.parts.push(Part { first_view, views: views.len(), segment, first_run, runs, first_answer });
     }
 
     /// Answers of all parts, for one head.
@@ -114,10 +129,10 @@ impl<'a> Plan<'a> {
     /// The parts that answer a row, in the order of their segments, and which of their views it is.
     pub(super) fn answers_of(&self, row: usize) -> impl Iterator<Item = (&Part, usize)> {
         let place = self.places[row];
-        let segments = self.views[place].len.div_ceil(PAGE * SEGMENT);
-        self.parts[self.groups[place / PART_ROWS].clone()][..segments]
-            .iter()
-            .map(move |part| (part, place % PART_ROWS))
+        let answered = self.answered[place..].iter().step_by(self.views.len());
+        answered
+            .take(self.views[place].segments())
+            .map(|&(part, view)| (&self.parts[part as usize], view as usize))
     }
 }
 

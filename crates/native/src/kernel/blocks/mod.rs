@@ -10,9 +10,6 @@
 
 mod codes;
 mod tile;
-mod unit;
-#[cfg(target_arch = "x86_64")]
-mod x86;
 
 use std::ops::Range;
 
@@ -21,12 +18,14 @@ use rayon::prelude::*;
 
 use super::isa::{Isa, Level};
 use super::sheet::Columns;
+#[cfg(target_arch = "x86_64")]
+use super::unit::x86;
+use super::unit::{self, Factors, LANES, Line};
 use crate::load::Tensor;
 use crate::load::runs::{RUN, Run, runs};
 
 use codes::input_of;
 pub(crate) use codes::{CodeRows, quantise};
-use unit::{Factors, LANES, Line};
 
 /// Inputs that share a scale.
 pub(super) const BLOCK: usize = RUN;

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::codes::{CodeBlock, CodeRows};
-use super::unit::{LANES, Line, Unit};
 use super::{BLOCK, Panel};
 use crate::kernel::sheet::Columns;
+use crate::kernel::unit::{LANES, Line, Unit};
 
 /// Some rows against one panel or two, in tiles as tall as the unit likes them. Results go to the columns from
 /// `first_column` on.

@@ -1,21 +1,24 @@
 //! What a vector unit does for products of whole numbers, and how to do it without one.
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod x86;
+
 use half::f16;
 
 use crate::kernel::isa::BASELINE;
 use crate::kernel::lanes::fma;
 
 /// Outputs that are computed together: one lane each.
-pub(super) const LANES: usize = 16;
+pub(crate) const LANES: usize = 16;
 
 /// 64 bytes of codes: eight nibbles or four bytes for each of 16 outputs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C, align(64))]
-pub(super) struct Line(pub [u8; 64]);
+pub(crate) struct Line(pub [u8; 64]);
 
 /// 16 scales or minima, one for each output.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Factors<'a> {
+pub(crate) enum Factors<'a> {
     Half(&'a [f16; LANES]),
     Full(&'a [f32; LANES]),
 }
@@ -28,7 +31,7 @@ pub(super) enum Factors<'a> {
 /// # Safety
 /// The operations may be called only on machines with the unit's instructions, and are fast only inside functions that are
 /// compiled for them.
-pub(super) trait Unit {
+pub(crate) trait Unit {
     /// 16 sums.
     type Sums: Copy;
     /// Codes of 16 outputs, as [`Unit::dot`] wants them.
@@ -64,9 +67,65 @@ pub(super) trait Unit {
     unsafe fn store(results: Self::Floats) -> [f32; LANES];
 }
 
+/// A unit whose words hold two numbers of 16 bits, for what is not packed in advance.
+///
+/// # Safety
+/// As for [`Unit`].
+pub(crate) trait Pairs: Unit {
+    /// A pair of codes for each lane.
+    unsafe fn shorts(from: &[i16; 2 * LANES]) -> Self::Codes;
+    /// The same, from codes of 8 bits.
+    unsafe fn bytes_as_shorts(from: &[i8; 2 * LANES]) -> Self::Codes;
+    unsafe fn load_sums(from: &[i32; LANES]) -> Self::Sums;
+    unsafe fn store_sums(sums: Self::Sums, into: &mut [i32; LANES]);
+}
+
+/// Compiles `$body::<U>` for every unit with [`Pairs`] and defines `$name`, which takes an [`Isa`](super::Isa) first and runs
+/// the version made for it.
+macro_rules! on_pairs {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident<$t:ident: $bound:path>($($arg:ident: $ty:ty),* $(,)?) = $body:ident) => {
+        $(#[$doc])*
+        $vis fn $name<$t: $bound>(isa: $crate::kernel::Isa, $($arg: $ty),*) {
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,f16c")]
+            fn avx2<$t: $bound>($($arg: $ty),*) {
+                // SAFETY: these are the unit's instructions; so for the next two.
+                unsafe { $body::<$crate::kernel::unit::x86::Avx2, $t>($($arg),*) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma,f16c")]
+            fn avx512<$t: $bound>($($arg: $ty),*) {
+                // SAFETY: see above.
+                unsafe { $body::<$crate::kernel::unit::x86::Avx512, $t>($($arg),*) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c")]
+            fn vnni<$t: $bound>($($arg: $ty),*) {
+                // SAFETY: see above.
+                unsafe { $body::<$crate::kernel::unit::x86::Vnni, $t>($($arg),*) }
+            }
+            use $crate::kernel::isa::Level;
+            match isa.0 {
+                // SAFETY: plain code needs no special instructions.
+                Level::Portable => unsafe { $body::<$crate::kernel::unit::Plain, $t>($($arg),*) },
+                // SAFETY: an `Isa` of this level exists only where the machine reported these features; so for the next two.
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx2 => unsafe { avx2::<$t>($($arg),*) },
+                // SAFETY: see above.
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx512 => unsafe { avx512::<$t>($($arg),*) },
+                // SAFETY: see above.
+                #[cfg(target_arch = "x86_64")]
+                Level::Vnni | Level::Vnni8 => unsafe { vnni::<$t>($($arg),*) },
+            }
+        }
+    };
+}
+pub(crate) use on_pairs;
+
 /// No vector unit that we know of: plain loops, which the compiler vectorises as it can.
 #[derive(Debug)]
-pub(super) struct Plain;
+pub(crate) struct Plain;
 
 impl Unit for Plain {
     type Sums = [i32; LANES];
@@ -102,7 +161,9 @@ impl Unit for Plain {
     unsafe fn dot(mut sums: [i32; LANES], codes: [[i16; 2]; LANES], word: i32) -> [i32; LANES] {
         let [a, b]: [i16; 2] = bytemuck::cast(word);
         for (sum, code) in sums.iter_mut().zip(codes) {
-            *sum += i32::from(a) * i32::from(code[0]) + i32::from(b) * i32::from(code[1]);
+            let products = [i32::from(a) * i32::from(code[0]), i32::from(b) * i32::from(code[1])];
+            // Sums that matter do not overflow; those over what a page held before may, here as in a vector unit.
+            *sum = sum.wrapping_add(products[0]).wrapping_add(products[1]);
         }
         sums
     }
@@ -139,5 +200,27 @@ impl Unit for Plain {
     #[inline(always)]
     unsafe fn store(results: [f32; LANES]) -> [f32; LANES] {
         results
+    }
+}
+
+impl Pairs for Plain {
+    #[inline(always)]
+    unsafe fn shorts(from: &[i16; 2 * LANES]) -> [[i16; 2]; LANES] {
+        std::array::from_fn(|lane| [from[2 * lane], from[2 * lane + 1]])
+    }
+
+    #[inline(always)]
+    unsafe fn bytes_as_shorts(from: &[i8; 2 * LANES]) -> [[i16; 2]; LANES] {
+        std::array::from_fn(|lane| [from[2 * lane].into(), from[2 * lane + 1].into()])
+    }
+
+    #[inline(always)]
+    unsafe fn load_sums(from: &[i32; LANES]) -> [i32; LANES] {
+        *from
+    }
+
+    #[inline(always)]
+    unsafe fn store_sums(sums: [i32; LANES], into: &mut [i32; LANES]) {
+        *into = sums;
     }
 }

@@ -2,23 +2,23 @@
 
 use std::arch::x86_64::*;
 
-use super::unit::{Factors, LANES, Line, Unit};
+use super::{Factors, LANES, Line, Pairs, Unit};
 
 /// AVX-512 with its dot product of 16-bit numbers.
 #[derive(Debug)]
-pub(super) struct Vnni;
+pub(crate) struct Vnni;
 
 /// AVX-512 without: a product and an addition.
 #[derive(Debug)]
-pub(super) struct Avx512;
+pub(crate) struct Avx512;
 
 /// Two halves of 8 lanes.
 #[derive(Debug)]
-pub(super) struct Avx2;
+pub(crate) struct Avx2;
 
 /// AVX-512 with its dot product of bytes, for activations of 8 bits.
 #[derive(Debug)]
-pub(super) struct Vnni8;
+pub(crate) struct Vnni8;
 
 /// They differ in how activations lie in a word, and in the instruction that multiplies it.
 macro_rules! wide_unit {
@@ -99,6 +99,42 @@ macro_rules! wide_unit {
         }
     };
 }
+
+/// Both multiply pairs, and differ only in how.
+macro_rules! wide_pairs {
+    ($unit:ident) => {
+        // Every `unsafe` in here calls an instruction of the unit, which the caller vouches for, or reads or writes exactly
+        // the bytes of a reference.
+        impl Pairs for $unit {
+            #[inline(always)]
+            unsafe fn shorts(from: &[i16; 2 * LANES]) -> __m512i {
+                // SAFETY: see above.
+                unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
+            }
+
+            #[inline(always)]
+            unsafe fn bytes_as_shorts(from: &[i8; 2 * LANES]) -> __m512i {
+                // SAFETY: see above.
+                unsafe { _mm512_cvtepi8_epi16(_mm256_loadu_si256(from.as_ptr().cast())) }
+            }
+
+            #[inline(always)]
+            unsafe fn load_sums(from: &[i32; LANES]) -> __m512i {
+                // SAFETY: see above.
+                unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
+            }
+
+            #[inline(always)]
+            unsafe fn store_sums(sums: __m512i, into: &mut [i32; LANES]) {
+                // SAFETY: see above.
+                unsafe { _mm512_storeu_si512(into.as_mut_ptr().cast(), sums) }
+            }
+        }
+    };
+}
+
+wide_pairs!(Vnni);
+wide_pairs!(Avx512);
 
 wide_unit!(Vnni, 2, nothing, nibble_pairs, byte_pairs, dot_pairs);
 wide_unit!(Avx512, 2, nothing, nibble_pairs, byte_pairs, multiply_and_add);
@@ -268,6 +304,42 @@ impl Unit for Avx2 {
             _mm256_storeu_ps(out.as_mut_ptr().add(8), results[1]);
         }
         out
+    }
+}
+
+// As above.
+impl Pairs for Avx2 {
+    #[inline(always)]
+    unsafe fn shorts(from: &[i16; 2 * LANES]) -> [__m256i; 2] {
+        let from = from.as_ptr().cast::<__m256i>();
+        // SAFETY: see above.
+        unsafe { [_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1))] }
+    }
+
+    #[inline(always)]
+    unsafe fn bytes_as_shorts(from: &[i8; 2 * LANES]) -> [__m256i; 2] {
+        let from = from.as_ptr().cast::<__m128i>();
+        // SAFETY: see above.
+        unsafe {
+            [_mm256_cvtepi8_epi16(_mm_loadu_si128(from)), _mm256_cvtepi8_epi16(_mm_loadu_si128(from.add(1)))]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_sums(from: &[i32; LANES]) -> [__m256i; 2] {
+        let from = from.as_ptr().cast::<__m256i>();
+        // SAFETY: see above.
+        unsafe { [_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1))] }
+    }
+
+    #[inline(always)]
+    unsafe fn store_sums(sums: [__m256i; 2], into: &mut [i32; LANES]) {
+        let into = into.as_mut_ptr().cast::<__m256i>();
+        // SAFETY: see above.
+        unsafe {
+            _mm256_storeu_si256(into, sums[0]);
+            _mm256_storeu_si256(into.add(1), sums[1]);
+        }
     }
 }
 
