@@ -12,12 +12,23 @@
 //! assert!(grade.correct);
 //! ```
 //!
+//! What takes more than a look at the text has graders of its own, which start processes and can fail to give a
+//! verdict: [`code`] runs programs against tests, inside a [`sandbox`], and [`command`] asks a program of the user's.
+//!
 //! Responses come from a model and may be anything: nothing here panics, and what cannot be read is wrong.
 
 pub mod boxed;
+#[cfg(unix)]
+pub mod code;
+#[cfg(unix)]
+pub mod command;
 pub mod expression;
 pub mod number;
+#[cfg(unix)]
+mod process;
 mod rational;
+#[cfg(unix)]
+pub mod sandbox;
 
 use serde::{Deserialize, Serialize};
 
