@@ -16,6 +16,7 @@
 
 pub mod boxed;
 pub mod expression;
+pub mod math;
 pub mod number;
 mod rational;
 
