@@ -3,13 +3,14 @@
 //! Answers of one kind are compared as that kind asks: numbers by value ([`super::scalar`]), sets and lists
 //! regardless of order, tuples in order, intervals with their ends, matrices cell by cell, equations up to a constant
 //! factor, descriptions of real sets by their members ([`super::sets`]). Where the kinds differ, one may still say what
-//! the other does: `x = 5` and `5`, `1 \pm 2` and `3, -1`, `(1, 2)` and `1, 2`, a column and a point.
+//! the other does: `x = 5` and `5`, `1 \pm 2` and `3, -1`, `(1, 2)` and `1, 2`.
+//! Units are not compared: a unit left out, or spelled in another way, is more often met than a wrong one.
 
 use super::{
     fuel::Fuel,
     matrix,
     node::{Fence, Node, Operator},
-    scalar, sets, text, words,
+    scalar, sets, text,
 };
 
 pub(super) fn same(a: &Node, b: &Node, fuel: &Fuel) -> bool {
@@ -21,9 +22,6 @@ pub(super) fn same(a: &Node, b: &Node, fuel: &Fuel) -> bool {
     }
     let (a, b) = (simplify(a), simplify(b));
     match (&a, &b) {
-        (Node::Measured { value: left, unit: first }, Node::Measured { value: right, unit: second }) => {
-            !words::units_differ(first, second) && same(left, right, fuel)
-        }
         (Node::Measured { value, .. }, other) | (other, Node::Measured { value, .. }) => same(value, other, fuel),
         (Node::Text(left), Node::Text(right)) => text::same(left, right),
         (Node::Relation { .. }, Node::Relation { .. }) => relations(&a, &b, fuel),
@@ -87,17 +85,8 @@ fn parts(a: &Node, b: &Node, fuel: &Fuel) -> bool {
 }
 
 fn matrices(a: &Node, b: &Node, fuel: &Fuel) -> bool {
-    let cells = |node: &Node| match node {
-        Node::Bracket { items, .. } => Some(vec![items.clone()]),
-        node => matrix::value(node, fuel),
-    };
-    let (Some(left), Some(right)) = (cells(a), cells(b)) else { return false };
-    let vector = |rows: &[Vec<Node>]| rows.len() == 1 || rows[0].len() == 1;
-    let point = matches!(a, Node::Bracket { .. }) || matches!(b, Node::Bracket { .. });
-    let shapes = left.len() == right.len() && left[0].len() == right[0].len();
-    let comparable = shapes || (point && vector(&left) && vector(&right));
-    let (left, right) = (left.concat(), right.concat());
-    comparable && in_order(&left, &right, fuel)
+    let (Some(left), Some(right)) = (matrix::value(a, fuel), matrix::value(b, fuel)) else { return false };
+    left.len() == right.len() && left.iter().zip(&right).all(|(left, right)| in_order(left, right, fuel))
 }
 
 /// The same list in the same order.
@@ -181,14 +170,11 @@ fn simplify_relation(sides: &[Node], operators: &[Operator]) -> Node {
     }
 }
 
-/// What a relation says something is: the `5` of `x = 5` and of `5 = x`.
+/// What a relation says something is: the `5` of `x = 5`.
 fn assigned(relation: &Node) -> Option<&Node> {
     match relation {
         Node::Relation { sides, operators } if operators == &[Operator::Equal] => {
-            if sides[0].is_name() {
-                return Some(&sides[1]);
-            }
-            (matches!(sides[1], Node::Symbol(_)) && sides[0].symbols().is_empty()).then_some(&sides[0])
+            sides[0].is_name().then_some(&sides[1])
         }
         _ => None,
     }

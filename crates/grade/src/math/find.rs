@@ -15,6 +15,9 @@ const TAIL: usize = 1 << 15;
 /// The longest statement of an answer, in bytes.
 const STATEMENT: usize = 600;
 
+/// The longest number that is looked for in prose, in bytes.
+const NUMBER: usize = 400;
+
 /// The text of the final answer. Where the gold answer is a `list`, several boxes on the last line are one answer.
 pub(super) fn answer(response: &str, list: bool) -> Option<Cow<'_, str>> {
     let boxes = last_boxes(response, list);
@@ -111,11 +114,11 @@ fn stated(tail: &str) -> Option<&str> {
 /// The answer in what follows "the answer is".
 fn statement(text: &str) -> Option<&str> {
     let text = text.trim_start_matches(|c: char| c.is_whitespace() || "*:_\"“".contains(c));
+    let text = text.strip_prefix("\\\"").unwrap_or(text);
     let limit = floor_boundary(text, text.len().min(STATEMENT));
     let formulas = formulas(&text[..limit]);
     // A display formula may go on over several lines; a line of words does not.
-    if let Some(first) = formulas.first().filter(|first| first.outer.start == 0) {
-        let _ = first;
+    if formulas.first().is_some_and(|first| first.outer.start == 0) {
         return Some(chain(text, &formulas));
     }
     let line = text[..limit].lines().next()?;
@@ -275,7 +278,9 @@ fn number_length(text: &str) -> Option<usize> {
     if !text.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return None;
     }
-    let (_, mut length) = super::number::read(text, super::lex::Commas::Group);
+    // A longer number is no answer, and reading it would take longer than its length.
+    let near = &text[..floor_boundary(text, text.len().min(NUMBER))];
+    let (_, mut length) = super::number::read(near, super::lex::Commas::Group);
     if text[..length].ends_with('.') && length > 1 {
         length -= 1;
     }
@@ -296,7 +301,7 @@ fn whole(response: &str) -> Option<&str> {
 /// Is this a formula rather than a sentence: does it hold no words but those of mathematics?
 pub(super) fn is_mathematics(text: &str) -> bool {
     let text = text.trim();
-    if text.is_empty() || text.len() > STATEMENT || formulas(text).len() > 1 {
+    if text.is_empty() || formulas(text).len() > 1 {
         return false;
     }
     let mut rest = text;

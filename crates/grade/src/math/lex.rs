@@ -222,12 +222,8 @@ impl<'a> Lexer<'a> {
             let length = words::unit_length(rest);
             return self.push(Token::Unit(rest[..length].into()), length);
         }
-        let letter = &rest[..1];
-        match letter {
-            "e" if !rest[1..].starts_with('_') => self.push(Token::Constant(Constant::E), 1),
-            "i" if !rest[1..].starts_with('_') => self.push(Token::Constant(Constant::I), 1),
-            _ => self.push(Token::Symbol(letter.into()), 1),
-        }
+        let indexed = rest[1..].starts_with('_');
+        self.push(if indexed { Token::Symbol(rest[..1].into()) } else { letter(&rest[..1]) }, 1);
     }
 
     /// The subscript of a symbol is part of its name, that of a number its base; others are tokens.
@@ -262,6 +258,8 @@ impl<'a> Lexer<'a> {
             words::Command::Token(token) => {
                 self.arguments = match token {
                     Token::Fraction | Token::Binomial => 2,
+                    // As TeX has it: `\sqrt 10` is a root of 1, and a nought.
+                    Token::SquareRoot => 1,
                     _ => self.arguments.saturating_sub(1),
                 };
                 self.push(token, length);
@@ -315,7 +313,7 @@ impl<'a> Lexer<'a> {
         }
         let single = trimmed.chars().count() == 1 && trimmed.starts_with(|c: char| c.is_ascii_alphabetic());
         if single && !matches!(self.last(), Some(Token::Number(_) | Token::Close(_))) {
-            return self.push(Token::Symbol(trimmed.into()), length);
+            return self.push(letter(trimmed), length);
         }
         let bare = trimmed.trim_matches(|c: char| c == ',' || c == ';' || c.is_whitespace());
         match words::word(bare) {
@@ -324,6 +322,15 @@ impl<'a> Lexer<'a> {
             Some(token) if !single => self.push(token, length),
             _ => self.push(Token::Text(trimmed.into()), length),
         }
+    }
+}
+
+/// A letter by itself: `e` and `i` are numbers.
+fn letter(letter: &str) -> Token {
+    match letter {
+        "e" => Token::Constant(Constant::E),
+        "i" => Token::Constant(Constant::I),
+        _ => Token::Symbol(letter.into()),
     }
 }
 

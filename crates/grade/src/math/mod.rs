@@ -81,8 +81,7 @@ impl Answer {
         let boxed = !crate::boxed::all_boxed(text).is_empty();
         if !boxed {
             let answer = Self::parse(text);
-            let sentence = text.len() > 40 && !find::is_mathematics(text);
-            if answer.error.is_none() && !sentence {
+            if find::is_mathematics(text) || (answer.error.is_none() && text.len() <= 40) {
                 return answer;
             }
         }

@@ -20,7 +20,7 @@ use super::{
 /// The longest answer that is parsed, in bytes; a longer one is only ever a text.
 pub(super) const MAX_LENGTH: usize = 4096;
 /// How deep an answer may nest.
-const MAX_DEPTH: usize = 64;
+const MAX_DEPTH: usize = 32;
 /// How many postfix operators one atom may have.
 const MAX_POSTFIX: usize = 8;
 

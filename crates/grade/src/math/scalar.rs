@@ -94,7 +94,7 @@ pub(super) fn same_everywhere(a: &Node, b: &Node, fuel: &Fuel) -> bool {
         let first = Point { round: 0, complex: has_imaginary(a) || has_imaginary(b), fold_case, fuel };
         let verdict = agree(a, b, first).or_else(|| agree(a, b, Point { complex: true, ..first }));
         match verdict {
-            Some(Verdict::Equal) => true,
+            Some(Verdict::Equal) => !differs_exactly(a, b, fuel),
             Some(Verdict::Different) => false,
             Some(Verdict::Unknown) | None => same_terms(a, b, fuel),
         }
@@ -163,6 +163,31 @@ fn same_terms(a: &Node, b: &Node, fuel: &Fuel) -> bool {
         None => true,
     });
     left.is_empty() && right.is_empty()
+}
+
+/// Do two sums differ by a fraction, once the terms that both have are taken away? So `2^{1000000}` is not
+/// `2^{1000000} - 1`, although the difference is beyond the last digit that is worked with.
+fn differs_exactly(a: &Node, b: &Node, fuel: &Fuel) -> bool {
+    if !matches!(a, Node::Sum(_)) && !matches!(b, Node::Sum(_)) {
+        return false;
+    }
+    let terms = |node: &Node| match node {
+        Node::Sum(items) => items.clone(),
+        other => vec![other.clone()],
+    };
+    let (left, mut right) = (terms(a), terms(b));
+    if fuel.spend((left.len() * right.len() * 20) as u64).is_none() {
+        return false;
+    }
+    let mut rest = Vec::new();
+    for term in left {
+        match right.iter().position(|other| *other == term) {
+            Some(at) => drop(right.swap_remove(at)),
+            None => rest.push(term),
+        }
+    }
+    rest.extend(right.into_iter().map(Node::negative));
+    exact::value(&Node::Sum(rest), fuel).is_some_and(|difference| !difference.is_zero())
 }
 
 /// The constant that one expression is a multiple of the other by: its sign, where there is such a constant.
