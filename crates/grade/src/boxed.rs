@@ -74,6 +74,10 @@ fn scan(response: &str, mut closed: impl FnMut(Range<usize>)) {
 
 /// Where the content starts of a box whose command begins at byte `at`, if one does.
 fn box_content(text: &str, at: usize) -> Option<usize> {
+    // Most commands are no boxes: look at one byte before looking at the rest.
+    if !matches!(text.as_bytes().get(at + 1), Some(b'b' | b'f')) {
+        return None;
+    }
     let rest = text.get(at..)?;
     let argument = BOXES.iter().find_map(|command| rest.strip_prefix(command))?;
     let content = argument.trim_start().strip_prefix('{')?;

@@ -5,7 +5,7 @@ use num_traits::{One, Signed, Zero};
 
 use super::{
     lex::{Commas, Shape, Token},
-    node::{Fence, Function, Joint, Node, Operator},
+    node::{Fence, Fold, Function, Joint, Node, Operator},
     number::{Form, Literal},
     parse::{Parsed, Parser, parse},
 };
@@ -26,7 +26,8 @@ impl Parser<'_> {
             Token::Fraction => Ok(self.argument()?.over(self.argument()?)),
             Token::Binomial => Ok(Node::Call(Function::Binomial, vec![self.argument()?, self.argument()?])),
             Token::SquareRoot => self.root(),
-            Token::Series(product) => self.series(*product),
+            Token::Series(Fold::Integral) => self.integral(),
+            Token::Series(fold) => self.series(*fold),
             Token::Open(Shape::Group) => self.group(),
             Token::Open(Shape::Brace) => self.set(),
             Token::Open(Shape::Floor) => self.rounded(Function::Floor, Shape::Floor),
@@ -272,7 +273,7 @@ impl Parser<'_> {
     }
 
     /// `\sum_{k=1}^{n} body`.
-    fn series(&mut self, product: bool) -> Parsed {
+    fn series(&mut self, fold: Fold) -> Parsed {
         self.expect(&Token::Underscore, "the lower bound")?;
         let Node::Relation { mut sides, operators } = self.argument()? else {
             return Err(self.unexpected("an index with its first value"));
@@ -285,7 +286,32 @@ impl Parser<'_> {
         self.expect(&Token::Caret, "the upper bound")?;
         let last = self.deeper(Self::exponent)?;
         let body = Box::new(self.deeper(Self::product)?);
-        Ok(Node::Series { product, index, bounds: Box::new((first, last)), body })
+        Ok(Node::Series { fold, index, bounds: Box::new((first, last)), body })
+    }
+
+    /// `\int_a^b body dx`.
+    fn integral(&mut self) -> Parsed {
+        self.expect(&Token::Underscore, "the lower bound")?;
+        let first = self.argument()?;
+        self.expect(&Token::Caret, "the upper bound")?;
+        let last = self.deeper(Self::exponent)?;
+        let mut terms = match self.deeper(Self::sum)? {
+            Node::Sum(terms) => terms,
+            single => vec![single],
+        };
+        let mut factors = match terms.pop() {
+            Some(Node::Product(factors)) => factors,
+            _ => return Err(self.unexpected("the variable of an integral")),
+        };
+        let (Some(Node::Symbol(index)), Some(Node::Symbol(differential))) = (factors.pop(), factors.pop()) else {
+            return Err(self.unexpected("the variable of an integral"));
+        };
+        if &*differential != "d" {
+            return Err(self.unexpected("the variable of an integral"));
+        }
+        terms.push(if factors.is_empty() { Node::integer(1) } else { Node::product(factors) });
+        let bounds = Box::new((first, last));
+        Ok(Node::Series { fold: Fold::Integral, index, bounds, body: Box::new(Node::sum(terms)) })
     }
 
     fn matrix(&mut self, environment: &str) -> Parsed {

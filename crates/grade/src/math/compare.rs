@@ -74,7 +74,7 @@ fn parts(a: &Node, b: &Node, fuel: &Fuel) -> bool {
     let (left, right) = (a.children(), b.children());
     let calls = match (a, b) {
         (Node::Call(first, _), Node::Call(second, _)) => first == second,
-        (Node::Series { product: first, .. }, Node::Series { product: second, .. }) => first == second,
+        (Node::Series { fold: first, .. }, Node::Series { fold: second, .. }) => first == second,
         _ => true,
     };
     shape

@@ -10,7 +10,7 @@ use num_traits::{One, Pow, Signed, ToPrimitive, Zero};
 
 use super::{
     fuel::Fuel,
-    node::{Function, Node},
+    node::{Fold, Function, Node},
 };
 
 /// The largest numerator or denominator, in bits: enough for 2004!.
@@ -48,7 +48,7 @@ pub(super) fn value(node: &Node, fuel: &Fuel) -> Option<BigRational> {
             let arguments = arguments.iter().map(|node| value(node, fuel)).collect::<Option<Vec<_>>>()?;
             call(*function, &arguments, fuel)?
         }
-        Node::Series { product, index, bounds, body } => series(*product, index, bounds, body, fuel)?,
+        Node::Series { fold, index, bounds, body } => series(*fold, index, bounds, body, fuel)?,
         _ => return None,
     };
     bounded(result)
@@ -101,7 +101,7 @@ fn reduce(over: BigInt, under: BigInt, fuel: &Fuel) -> Option<BigRational> {
         return bounded(BigRational::new_raw(over, under));
     }
     let (long, short) = (over.bits().max(under.bits()), over.bits().min(under.bits()));
-    fuel.spend(long * short / 24)?;
+    fuel.spend(long * short / 8)?;
     bounded(BigRational::new(over, under))
 }
 
@@ -176,13 +176,13 @@ fn call(function: Function, arguments: &[BigRational], fuel: &Fuel) -> Option<Bi
         (Function::Min, _) => arguments.iter().min()?.clone(),
         (Function::Gcd, _) => {
             let most = arguments.iter().map(bits).max()?;
-            fuel.spend(most * most / 24 * arguments.len() as u64)?;
+            fuel.spend(most * most / 8 * arguments.len() as u64)?;
             whole(integers()?.into_iter().reduce(|a, b| a.gcd(&b))?)
         }
         (Function::Lcm, _) => {
             let mut multiple = BigInt::one();
             for integer in integers()? {
-                fuel.spend(multiple.bits() * integer.bits() / 24)?;
+                fuel.spend(multiple.bits() * integer.bits() / 8)?;
                 multiple = bounded(whole(multiple.lcm(&integer)))?.to_integer();
             }
             whole(multiple)
@@ -226,7 +226,11 @@ fn binomial(n: &BigInt, k: &BigInt, fuel: &Fuel) -> Option<BigInt> {
     Some(result)
 }
 
-fn series(product: bool, index: &str, bounds: &(Node, Node), body: &Node, fuel: &Fuel) -> Option<BigRational> {
+fn series(fold: Fold, index: &str, bounds: &(Node, Node), body: &Node, fuel: &Fuel) -> Option<BigRational> {
+    if fold == Fold::Integral {
+        return None;
+    }
+    let product = fold == Fold::Product;
     let (first, last) = series_bounds(bounds, body, fuel)?;
     let mut total = if product { BigRational::one() } else { BigRational::zero() };
     for at in first..=last {

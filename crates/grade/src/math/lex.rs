@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::{
-    node::{Constant, Function, Operator},
+    node::{Constant, Fold, Function, Operator},
     number::{self, Literal},
     words,
 };
@@ -21,11 +21,10 @@ pub(super) enum Token {
     Symbol(Box<str>),
     Constant(Constant),
     Function(Function),
-    /// `\frac`, `\binom`, `\sqrt`, `\sum` (false) and `\prod` (true).
     Fraction,
     Binomial,
     SquareRoot,
-    Series(bool),
+    Series(Fold),
     Choose,
     Plus,
     Minus,

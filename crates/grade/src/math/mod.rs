@@ -123,6 +123,15 @@ impl Answer {
         if self.text == other.text {
             return true;
         }
+        // What is no mathematics is the same only to the letter, unless it is words throughout.
+        if self.error.is_some() && other.error.is_some() {
+            let words = text::only_words(&self.text) && text::only_words(&other.text);
+            return text::compact(&self.text) == text::compact(&other.text)
+                || (words && text::same(&self.text, &other.text));
+        }
+        if self.error.is_some() || other.error.is_some() {
+            return self.same_words(other);
+        }
         let fuel = Fuel::full();
         compare::same(&self.node, &other.node, &fuel)
             || self.reread(other, &fuel)
@@ -149,9 +158,6 @@ impl Answer {
     /// The same words, where at least one side is words; the same choice, where one is only its letter.
     fn same_words(&self, other: &Self) -> bool {
         let words = |answer: &Self| answer.error.is_none() && matches!(answer.node, Node::Text(_));
-        if self.error.is_some() && other.error.is_some() {
-            return text::compact(&self.text) == text::compact(&other.text);
-        }
         if (words(self) || words(other)) && text::same(&self.text, &other.text) {
             return true;
         }

@@ -20,8 +20,8 @@ pub(super) enum Node {
     Quotient(Box<Node>, Box<Node>),
     Power(Box<Node>, Box<Node>),
     Call(Function, Vec<Node>),
-    /// `\sum` or `\prod` of a body over an index from a first to a last value.
-    Series { product: bool, index: Box<str>, bounds: Box<(Node, Node)>, body: Box<Node> },
+    /// `\sum`, `\prod` or `\int` of a body over an index from a first to a last value.
+    Series { fold: Fold, index: Box<str>, bounds: Box<(Node, Node)>, body: Box<Node> },
     Percent(Box<Node>),
     Degrees(Box<Node>),
     /// Digits read in a base that a subscript names.
@@ -63,6 +63,14 @@ pub(super) enum Joint {
     Comma,
     And,
     Or,
+}
+
+/// How the values of a body are put together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fold {
+    Sum,
+    Product,
+    Integral,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -233,9 +241,9 @@ impl Node {
             Self::Quotient(a, b) => Self::Quotient(one(a), one(b)),
             Self::Power(a, b) => Self::Power(one(a), one(b)),
             Self::Without(a, b) => Self::Without(one(a), one(b)),
-            Self::Series { product, index, bounds, body } => {
+            Self::Series { fold, index, bounds, body } => {
                 let bounds = Box::new((bounds.0.map(change), bounds.1.map(change)));
-                Self::Series { product, index, bounds, body: one(body) }
+                Self::Series { fold, index, bounds, body: one(body) }
             }
             Self::Matrix(rows) => Self::Matrix(rows.into_iter().map(all).collect()),
         };

@@ -11,6 +11,11 @@ pub(super) fn same(a: &str, b: &str) -> bool {
     left == right || same_names(a, b)
 }
 
+/// Is there nothing in this text but words?
+pub(super) fn only_words(text: &str) -> bool {
+    !text.contains(|c: char| c.is_ascii_digit() || "+-^_=<>/\\{}|".contains(c))
+}
+
 /// Lists of names in any order: `Alice, Bob and Carol`.
 fn same_names(a: &str, b: &str) -> bool {
     let names = |text: &str| {
@@ -53,14 +58,17 @@ fn plain(text: &str) -> String {
     plain
 }
 
+const DRESSES: [&str; 8] = ["\\left", "\\right", "\\displaystyle", "\\,", "\\!", "\\;", "\\:", "\\ "];
+
 /// The whole text without what only spaces it: for what is neither mathematics nor words.
 pub(super) fn compact(text: &str) -> String {
     let mut compact = String::with_capacity(text.len());
     let mut rest = text;
     'scan: while let Some(first) = rest.chars().next() {
-        for dress in ["\\left", "\\right", "\\displaystyle", "\\,", "\\!", "\\;", "\\:", "\\ "] {
+        let dresses: &[&str] = if first == '\\' { &DRESSES } else { &[] };
+        for dress in dresses {
             let longer = |after: &str| dress.len() > 2 && after.starts_with(|c: char| c.is_ascii_alphabetic());
-            if let Some(after) = rest.strip_prefix(dress)
+            if let Some(after) = rest.strip_prefix(*dress)
                 && !longer(after)
             {
                 rest = after;

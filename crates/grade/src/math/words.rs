@@ -2,7 +2,7 @@
 
 use super::{
     lex::{Shape, Token, leading},
-    node::{Constant, Function, Operator},
+    node::{Constant, Fold, Function, Operator},
     number::Literal,
 };
 
@@ -28,8 +28,9 @@ pub(super) fn command(name: &str) -> Command {
         "binom" | "dbinom" | "tbinom" => Token::Binomial,
         "choose" => Token::Choose,
         "sqrt" => Token::SquareRoot,
-        "sum" => Token::Series(false),
-        "prod" => Token::Series(true),
+        "sum" => Token::Series(Fold::Sum),
+        "prod" => Token::Series(Fold::Product),
+        "int" => Token::Series(Fold::Integral),
         "pi" => Token::Constant(Constant::Pi),
         "infty" | "infin" => Token::Constant(Constant::Infinity),
         "imath" => Token::Constant(Constant::I),
