@@ -41,7 +41,10 @@ const PAIRS: [(&str, &str); 30] = [
     (r"\left( 3, \frac{\pi}{2} \right)", r"(3, \pi/2)"),
     (r"(-\infty, 2) \cup (3, \infty)", r"(-\infty,2)\cup(3,\infty)"),
     (r"\frac{-1+\sqrt{17}}{2}, \frac{-1-\sqrt{17}}{2}", r"\frac{-1 \pm \sqrt{17}}{2}"),
-    (r"\begin{pmatrix} 1/5 \\ -18/5 \end{pmatrix}", r"\begin{pmatrix} \frac15 \\ -\frac{18}{5} \end{pmatrix}"),
+    (
+        r"\begin{pmatrix} 1/5 \\ -18/5 \end{pmatrix}",
+        r"\begin{pmatrix} \frac15 \\ -\frac{18}{5} \end{pmatrix}",
+    ),
     ("6r^2-4r-24", "2(3r^2 - 2r - 12)"),
     ("5x - 7y + 11z + 4 = 0", "5x - 7y + 11z = 4"),
     (r"90^\circ", "90"),
@@ -74,7 +77,10 @@ fn grading(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(responses.len() as u64));
     group.bench_function("response", |bencher| {
         bencher.iter(|| {
-            responses.iter().filter(|(gold, response)| math::grade(black_box(gold), black_box(response)).correct).count()
+            responses
+                .iter()
+                .filter(|(gold, response)| math::grade(black_box(gold), black_box(response)).correct)
+                .count()
         });
     });
     let answers: Vec<(Answer, Answer)> =

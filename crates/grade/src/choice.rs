@@ -52,11 +52,7 @@ fn last_box(response: &str) -> Option<(usize, &str)> {
 }
 
 /// What the last "answer: …", "answer is …", "option …" or "choice …" says, and how far from the end.
-fn last_stated(
-    tail: &str,
-    valid: &impl Fn(char) -> Option<char>,
-    texts: &[String],
-) -> Option<(usize, char)> {
+fn last_stated(tail: &str, valid: &impl Fn(char) -> Option<char>, texts: &[String]) -> Option<(usize, char)> {
     let lower = tail.to_ascii_lowercase();
     let mut end = lower.len();
     for _ in 0..MENTIONS {
@@ -302,10 +298,12 @@ mod tests {
 
     #[test]
     fn orders_are_what_they_have_always_been() {
-        let table = [("a", 0, 4), ("a", 1, 4), ("b", 0, 4), ("", 0, 4), ("a", 0, 2), ("a", 0, 1), ("a", 0, 0)];
+        let table =
+            [("a", 0, 4), ("a", 1, 4), ("b", 0, 4), ("", 0, 4), ("a", 0, 2), ("a", 0, 1), ("a", 0, 0)];
         let orders: Vec<Vec<usize>> =
             table.iter().map(|(id, seed, choices)| order(id, *seed, *choices)).collect();
-        let expected: [&[usize]; 7] = [&[3, 1, 2, 0], &[1, 0, 2, 3], &[0, 1, 3, 2], &[0, 2, 1, 3], &[0, 1], &[0], &[]];
+        let expected: [&[usize]; 7] =
+            [&[3, 1, 2, 0], &[1, 0, 2, 3], &[0, 1, 3, 2], &[0, 2, 1, 3], &[0, 1], &[0], &[]];
         assert_eq!(orders, expected);
     }
 

@@ -61,7 +61,9 @@ impl Grader {
             Self::Math { gold } => {
                 math::find_like(&math::Answer::gold(gold), response).map(|answer| answer.spelling())
             }
-            Self::Choice { choices, .. } => choice::find(response, letters(choices), choices).map(String::from),
+            Self::Choice { choices, .. } => {
+                choice::find(response, letters(choices), choices).map(String::from)
+            }
             Self::Expression { .. } | Self::Exact { .. } => {
                 let content = boxed::last_boxed(response)?.trim();
                 (!content.is_empty()).then(|| self.spell(content))
@@ -87,7 +89,9 @@ impl Grader {
     pub fn same(&self, a: &str, b: &str) -> bool {
         match self {
             Self::Math { .. } => a == b || math::Answer::parse(a).equals(&math::Answer::parse(b)),
-            Self::Expression { .. } | Self::Exact { .. } | Self::Choice { .. } => self.spell(a) == self.spell(b),
+            Self::Expression { .. } | Self::Exact { .. } | Self::Choice { .. } => {
+                self.spell(a) == self.spell(b)
+            }
         }
     }
 

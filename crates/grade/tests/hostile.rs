@@ -33,14 +33,46 @@ fn boxed(answer: &str) -> String {
 #[test]
 fn megabytes() {
     let parts = [
-        "{", "}", "{}", r"\boxed{", r"\boxed", r"\{", "$", "$$", r"\(", r"\[", "(", "|", "1", "1,", "1 ", "-", "^", "_",
-        r"\frac", r"\text{", "answer is ", "answer: 1\n", "Answer:", "\\", "\\\\", "𝕏", "\n", r"\boxed{1} ", "a", "!", "%",
+        "{",
+        "}",
+        "{}",
+        r"\boxed{",
+        r"\boxed",
+        r"\{",
+        "$",
+        "$$",
+        r"\(",
+        r"\[",
+        "(",
+        "|",
+        "1",
+        "1,",
+        "1 ",
+        "-",
+        "^",
+        "_",
+        r"\frac",
+        r"\text{",
+        "answer is ",
+        "answer: 1\n",
+        "Answer:",
+        "\\",
+        "\\\\",
+        "𝕏",
+        "\n",
+        r"\boxed{1} ",
+        "a",
+        "!",
+        "%",
     ];
     for part in parts {
         let response = part.repeat(SIZE / part.len());
         judge("1", &response);
         judge("1, 2", &format!(r"{response}\boxed{{2, 1}}"));
-        assert!(judge("42", &format!(r"{response} \boxed{{42}}")) || part.contains("answer") || part == "\\", "{part}");
+        assert!(
+            judge("42", &format!(r"{response} \boxed{{42}}")) || part.contains("answer") || part == "\\",
+            "{part}"
+        );
     }
 }
 
@@ -114,7 +146,10 @@ fn huge_numbers() {
         assert!(judge(a, &boxed(a)), "{a}");
         assert!(judge(a, &boxed(&format!("({a})"))), "({a})");
         for b in &answers[at + 1..] {
-            assert!(!judge(a, &boxed(b)) || a.replace(['{', '}'], "") == b.replace(['{', '}'], ""), "{a} is not {b}");
+            assert!(
+                !judge(a, &boxed(b)) || a.replace(['{', '}'], "") == b.replace(['{', '}'], ""),
+                "{a} is not {b}"
+            );
         }
     }
     // Told apart without being written out.
@@ -135,7 +170,22 @@ fn long_answers() {
     assert!(!judge(&digits, &boxed(&format!("{digits}7"))));
     let digits = format!("0.{digits}");
     assert!(judge(&digits, &boxed(&digits)));
-    for item in ["1,", "x,", "x+", "1/", "1/7+", r"\frac{1}{7}+", "x^2,", "1:", r"\sin x+", "a\\cup ", "(1,2),", "x=1,", r"\pm 1+", "1<"] {
+    for item in [
+        "1,",
+        "x,",
+        "x+",
+        "1/",
+        "1/7+",
+        r"\frac{1}{7}+",
+        "x^2,",
+        "1:",
+        r"\sin x+",
+        "a\\cup ",
+        "(1,2),",
+        "x=1,",
+        r"\pm 1+",
+        "1<",
+    ] {
         for count in [100, 500, 1300] {
             let answer = format!("{}1", item.repeat(count));
             assert!(judge(&answer, &boxed(&answer)), "{item} {count}");

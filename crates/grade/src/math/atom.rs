@@ -133,10 +133,7 @@ impl Parser<'_> {
 
     fn root(&mut self) -> Parsed {
         let degree = if self.accept(&Token::Open(Shape::Square)) {
-            self.brackets += 1;
-            let degree = self.sum();
-            self.brackets -= 1;
-            let degree = degree?;
+            let degree = self.within(self.bars, self.brackets + 1, Self::sum)?;
             self.expect(&Token::Close(Shape::Square), "a closing bracket")?;
             degree
         } else {
@@ -147,10 +144,7 @@ impl Parser<'_> {
 
     fn group(&mut self) -> Parsed {
         // A group of LaTeX hides what is open around it.
-        let (bars, brackets) = (std::mem::take(&mut self.bars), std::mem::take(&mut self.brackets));
-        let inner = self.list();
-        (self.bars, self.brackets) = (bars, brackets);
-        let inner = inner?;
+        let inner = self.within(0, 0, Self::list)?;
         self.expect(&Token::Close(Shape::Group), "a closing brace")?;
         Ok(inner)
     }
@@ -162,30 +156,20 @@ impl Parser<'_> {
     }
 
     fn absolute(&mut self) -> Parsed {
-        self.bars += 1;
-        let inner = self.sum();
-        self.bars -= 1;
-        let inner = inner?;
+        let inner = self.within(self.bars + 1, self.brackets, Self::sum)?;
         self.expect(&Token::Bar, "a closing bar")?;
         Ok(Node::Call(Function::Abs, vec![inner]))
     }
 
     /// After the opening bracket: a value in parentheses, a tuple or an interval.
     fn bracket(&mut self, open: Fence) -> Parsed {
-        let bars = std::mem::take(&mut self.bars);
-        self.brackets += 1;
-        let inner = self.list();
-        self.brackets -= 1;
-        self.bars = bars;
-        let inner = inner?;
-        let close = match self.take() {
+        let inner = self.within(0, self.brackets + 1, Self::list)?;
+        let close = match self.peek() {
             Some(Token::Close(Shape::Round) | Token::Open(Shape::Square)) => Fence::Open,
             Some(Token::Close(Shape::Square)) => Fence::Closed,
-            _ => {
-                self.next -= 1;
-                return Err(self.unexpected("a closing bracket"));
-            }
+            _ => return Err(self.unexpected("a closing bracket")),
         };
+        self.next += 1;
         match inner {
             Node::List(Joint::Comma, items) => Ok(Node::Bracket { open, close, items }),
             single if open == close => Ok(single),
@@ -198,24 +182,17 @@ impl Parser<'_> {
         if self.accept(&Token::Close(Shape::Brace)) {
             return Ok(Node::Set(vec![]));
         }
-        self.brackets += 1;
-        let bars = std::mem::replace(&mut self.bars, 1);
         // `\{x : x > 2\}` and `\{x \mid x > 2\}` say their condition.
         if let (Some(Token::Symbol(_)), Some(separator)) = (self.peek(), self.peek_at(1))
             && matches!(separator.token, Token::Bar | Token::Colon)
         {
             self.next += 2;
         }
-        let mut inner = self.list();
-        if let Ok(Node::Relation { operators, .. }) = &inner
-            && operators == &[Operator::In]
-            && self.accept(&Token::Bar)
-        {
-            inner = self.list();
-        }
-        self.bars = bars;
-        self.brackets -= 1;
-        let inner = inner?;
+        let inner = self.within(1, self.brackets + 1, |parser| {
+            let inner = parser.list()?;
+            let member = matches!(&inner, Node::Relation { operators, .. } if operators == &[Operator::In]);
+            if member && parser.accept(&Token::Bar) { parser.list() } else { Ok(inner) }
+        })?;
         self.expect(&Token::Close(Shape::Brace), "a closing brace")?;
         Ok(match inner {
             Node::List(_, items) => Node::Set(items),
@@ -265,7 +242,10 @@ impl Parser<'_> {
         let mut factors = vec![self.factor()?];
         while let Some(token) = self.peek()
             && self.starts_atom(token)
-            && !matches!(token, Token::Function(_) | Token::Series(_) | Token::Open(Shape::Round | Shape::Square))
+            && !matches!(
+                token,
+                Token::Function(_) | Token::Series(_) | Token::Open(Shape::Round | Shape::Square)
+            )
         {
             factors.push(self.factor()?);
         }
@@ -303,7 +283,8 @@ impl Parser<'_> {
             Some(Node::Product(factors)) => factors,
             _ => return Err(self.unexpected("the variable of an integral")),
         };
-        let (Some(Node::Symbol(index)), Some(Node::Symbol(differential))) = (factors.pop(), factors.pop()) else {
+        let (Some(Node::Symbol(index)), Some(Node::Symbol(differential))) = (factors.pop(), factors.pop())
+        else {
             return Err(self.unexpected("the variable of an integral"));
         };
         if &*differential != "d" {
@@ -316,11 +297,13 @@ impl Parser<'_> {
 
     fn matrix(&mut self, environment: &str) -> Parsed {
         let shape = environment.trim_end_matches('*');
-        if !matches!(shape, "matrix" | "pmatrix" | "bmatrix" | "Bmatrix" | "smallmatrix" | "array" | "vmatrix") {
+        if !matches!(shape, "matrix" | "pmatrix" | "bmatrix" | "Bmatrix" | "smallmatrix" | "array") {
             return Err(self.unexpected("a matrix"));
         }
-        let brackets = std::mem::take(&mut self.brackets);
-        let bars = std::mem::take(&mut self.bars);
+        self.within(0, 0, Self::rows)
+    }
+
+    fn rows(&mut self) -> Parsed {
         let mut rows = vec![vec![]];
         let mut cells = 0;
         while !self.accept(&Token::End) {
@@ -340,11 +323,9 @@ impl Parser<'_> {
                 row.push(cell);
             }
         }
-        self.brackets = brackets;
-        self.bars = bars;
         rows.retain(|row| !row.is_empty());
         let width = rows.first().map_or(0, Vec::len);
-        if width == 0 || rows.iter().any(|row| row.len() != width) || shape == "vmatrix" {
+        if width == 0 || rows.iter().any(|row| row.len() != width) {
             return Err(self.unexpected("rows of one length"));
         }
         Ok(Node::Matrix(rows))

@@ -22,7 +22,9 @@ pub(super) fn same(a: &Node, b: &Node, fuel: &Fuel) -> bool {
     }
     let (a, b) = (simplify(a), simplify(b));
     match (&a, &b) {
-        (Node::Measured { value, .. }, other) | (other, Node::Measured { value, .. }) => same(value, other, fuel),
+        (Node::Measured { value, .. }, other) | (other, Node::Measured { value, .. }) => {
+            same(value, other, fuel)
+        }
         (Node::Text(left), Node::Text(right)) => text::same(left, right),
         (Node::Relation { .. }, Node::Relation { .. }) => relations(&a, &b, fuel),
         _ if described(&a, &b) => sets::same(&a, &b, fuel),
@@ -47,17 +49,18 @@ fn collections(a: &Node, b: &Node, fuel: &Fuel) -> bool {
             Node::Bracket { open, close, items: left },
             Node::Bracket { open: other_open, close: other_close, items: right },
         ) => {
-            let fences = left.len() != 2 || (open == other_open && close == other_close);
+            let fences = !may_be_interval(left, fuel) || (open == other_open && close == other_close);
             fences && in_order(left, right, fuel)
         }
         (Node::Bracket { open, close, items }, Node::List(_, others) | Node::Set(others))
         | (Node::List(_, others) | Node::Set(others), Node::Bracket { open, close, items }) => {
-            let point = *open == *close && (*open == Fence::Open || items.len() != 2);
+            let point = *open == *close && (*open == Fence::Open || !may_be_interval(items, fuel));
             point && in_order(items, others, fuel)
         }
         (Node::Matrix(_), _) | (_, Node::Matrix(_)) => matrices(a, b, fuel),
         // A list of one, however often, is that one.
-        (Node::List(_, items) | Node::Set(items), other) | (other, Node::List(_, items) | Node::Set(items)) => {
+        (Node::List(_, items) | Node::Set(items), other)
+        | (other, Node::List(_, items) | Node::Set(items)) => {
             !items.is_empty() && items.iter().all(|item| same(item, other, fuel))
         }
         _ if a.is_scalar() && b.is_scalar() => scalar::same(a, b, fuel),
@@ -89,6 +92,12 @@ fn matrices(a: &Node, b: &Node, fuel: &Fuel) -> bool {
     left.len() == right.len() && left.iter().zip(&right).all(|(left, right)| in_order(left, right, fuel))
 }
 
+/// Could these be the ends of an interval? If so the brackets matter; if not they are only brackets.
+fn may_be_interval(items: &[Node], fuel: &Fuel) -> bool {
+    let [first, last] = items else { return false };
+    !sets::descends(first, last, fuel)
+}
+
 /// The same list in the same order.
 fn in_order(a: &[Node], b: &[Node], fuel: &Fuel) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b, fuel))
@@ -100,9 +109,8 @@ fn same_elements(a: &[Node], b: &[Node], fuel: &Fuel) -> bool {
     if in_order(&a, &b, fuel) {
         return true;
     }
-    let covers = |all: &[Node], some: &[Node]| {
-        some.iter().all(|item| all.iter().any(|other| same(item, other, fuel)))
-    };
+    let covers =
+        |all: &[Node], some: &[Node]| some.iter().all(|item| all.iter().any(|other| same(item, other, fuel)));
     covers(&a, &b) && covers(&b, &a)
 }
 
@@ -181,8 +189,10 @@ fn assigned(relation: &Node) -> Option<&Node> {
 }
 
 fn relations(a: &Node, b: &Node, fuel: &Fuel) -> bool {
-    let (Node::Relation { sides: left, operators: first }, Node::Relation { sides: right, operators: second }) =
-        (a, b)
+    let (
+        Node::Relation { sides: left, operators: first },
+        Node::Relation { sides: right, operators: second },
+    ) = (a, b)
     else {
         return false;
     };

@@ -139,7 +139,7 @@ fn power(base: &BigRational, exponent: &BigRational, fuel: &Fuel) -> Option<BigR
 
 /// The root of a fraction where it is a fraction; of negative numbers the real root, for an odd degree.
 fn root(radicand: &BigRational, degree: u32, fuel: &Fuel) -> Option<BigRational> {
-    if degree == 0 || (radicand.is_negative() && degree % 2 == 0) {
+    if degree == 0 || (radicand.is_negative() && degree.is_multiple_of(2)) {
         return None;
     }
     fuel.spend(bits(radicand) * bits(radicand) / 64)?;

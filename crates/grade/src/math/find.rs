@@ -138,7 +138,9 @@ fn statement(text: &str) -> Option<&str> {
 /// A line up to the end of its first sentence, without emphasis.
 fn sentence(line: &str) -> &str {
     let end = line.find(". ").unwrap_or(line.len());
-    line[..end].trim_matches(|c: char| c.is_whitespace() || "*_\"”`".contains(c)).trim_end_matches(['.', ';', ',', '!'])
+    line[..end]
+        .trim_matches(|c: char| c.is_whitespace() || "*_\"”`".contains(c))
+        .trim_end_matches(['.', ';', ',', '!'])
 }
 
 /// The formulas from the first on that only `,`, `and` or `or` separates.
@@ -264,7 +266,8 @@ fn last_number(text: &str) -> Option<Range<usize>> {
         if !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '.') {
             let sign = before.filter(|c| "-−".contains(*c)).map_or(0, char::len_utf8);
             // A hyphen after a word or number joins; it is no sign.
-            let joined = text[..at - sign].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == ')');
+            let joined =
+                text[..at - sign].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == ')');
             let start = if joined { at } else { at - sign };
             last = Some(start..at + length);
         }
@@ -312,7 +315,10 @@ pub(super) fn is_mathematics(text: &str) -> bool {
             let length = 1 + name.len().max(rest[1..].chars().next().map_or(0, char::len_utf8));
             meaningful = true;
             rest = &rest[length..];
-            if matches!(name, "text" | "textbf" | "mathrm" | "mbox" | "textnormal" | "operatorname" | "begin" | "end") {
+            if matches!(
+                name,
+                "text" | "textbf" | "mathrm" | "mbox" | "textnormal" | "operatorname" | "begin" | "end"
+            ) {
                 rest = &rest[super::lex::argument(rest).1..];
             }
             continue;

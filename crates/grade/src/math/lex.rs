@@ -93,8 +93,16 @@ pub(super) enum Commas {
 }
 
 pub(super) fn tokenize(text: &str, commas: Commas) -> Vec<Placed> {
-    let mut lexer =
-        Lexer { text, at: 0, gap: false, tokens: Vec::new(), arguments: 0, groups: vec![], commas, brackets: 0 };
+    let mut lexer = Lexer {
+        text,
+        at: 0,
+        gap: false,
+        tokens: Vec::new(),
+        arguments: 0,
+        groups: vec![],
+        commas,
+        brackets: 0,
+    };
     while lexer.at < text.len() {
         let start = lexer.at;
         lexer.step();
@@ -172,11 +180,10 @@ impl<'a> Lexer<'a> {
         let length = first.len_utf8();
         match words::character(first) {
             words::Glyph::Tokens(tokens) => {
-                let after = self.at + length;
-                for token in tokens {
-                    self.push(token, 0);
+                let last = tokens.len() - 1;
+                for (at, token) in tokens.into_iter().enumerate() {
+                    self.push(token, if at == last { length } else { 0 });
                 }
-                self.at = after;
                 self.arguments = self.arguments.saturating_sub(1);
             }
             words::Glyph::Skip => self.skip(length),

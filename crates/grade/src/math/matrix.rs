@@ -18,7 +18,8 @@ pub(super) fn value(node: &Node, fuel: &Fuel) -> Option<Vec<Vec<Node>>> {
             Some(total)
         }
         Node::Product(factors) => {
-            let (scalars, others): (Vec<&Node>, Vec<&Node>) = factors.iter().partition(|node| node.is_scalar());
+            let (scalars, others): (Vec<&Node>, Vec<&Node>) =
+                factors.iter().partition(|node| node.is_scalar());
             let product = match others.as_slice() {
                 [one] => value(one, fuel)?,
                 // The cells of a longer product would outgrow any limit.
@@ -65,7 +66,8 @@ fn multiply(a: &[Vec<Node>], b: &[Vec<Node>], fuel: &Fuel) -> Option<Vec<Vec<Nod
     }
     fuel.spend(200 * (a.len() * inner * width) as u64)?;
     let cell = |row: &Vec<Node>, column: usize| {
-        let terms = row.iter().zip(b).map(|(left, other)| Node::Product(vec![left.clone(), other[column].clone()]));
+        let terms =
+            row.iter().zip(b).map(|(left, other)| Node::Product(vec![left.clone(), other[column].clone()]));
         Node::sum(terms.collect())
     };
     Some(a.iter().map(|row| (0..width).map(|column| cell(row, column)).collect()).collect())

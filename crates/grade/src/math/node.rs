@@ -9,7 +9,10 @@ use num_rational::BigRational;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Node {
     /// A number as written. A decimal that is no integer may be an approximation.
-    Number { value: BigRational, decimal: bool },
+    Number {
+        value: BigRational,
+        decimal: bool,
+    },
     Symbol(Box<str>),
     Constant(Constant),
     Sum(Vec<Node>),
@@ -21,16 +24,31 @@ pub(super) enum Node {
     Power(Box<Node>, Box<Node>),
     Call(Function, Vec<Node>),
     /// `\sum`, `\prod` or `\int` of a body over an index from a first to a last value.
-    Series { fold: Fold, index: Box<str>, bounds: Box<(Node, Node)>, body: Box<Node> },
+    Series {
+        fold: Fold,
+        index: Box<str>,
+        bounds: Box<(Node, Node)>,
+        body: Box<Node>,
+    },
     Percent(Box<Node>),
     Degrees(Box<Node>),
     /// Digits read in a base that a subscript names.
-    Based { digits: Box<Node>, base: u32 },
+    Based {
+        digits: Box<Node>,
+        base: u32,
+    },
     /// A value and the unit that it is measured in.
-    Measured { value: Box<Node>, unit: Box<str> },
+    Measured {
+        value: Box<Node>,
+        unit: Box<str>,
+    },
     Matrix(Vec<Vec<Node>>),
     /// `(a, b)`, `[a, b)`, …: a tuple, a point or an interval.
-    Bracket { open: Fence, close: Fence, items: Vec<Node> },
+    Bracket {
+        open: Fence,
+        close: Fence,
+        items: Vec<Node>,
+    },
     Set(Vec<Node>),
     List(Joint, Vec<Node>),
     Union(Vec<Node>),
@@ -38,7 +56,10 @@ pub(super) enum Node {
     Without(Box<Node>, Box<Node>),
     Reals,
     /// `a < b <= c`: one more side than operators.
-    Relation { sides: Vec<Node>, operators: Vec<Operator> },
+    Relation {
+        sides: Vec<Node>,
+        operators: Vec<Operator>,
+    },
     Text(Box<str>),
 }
 
@@ -315,9 +336,9 @@ impl Node {
             Self::Product(items) => {
                 items.iter().any(Self::is_name)
                     && matches!(items[0], Self::Symbol(_))
-                    && items.iter().all(|item| {
-                        item.is_name() || matches!(item, Self::Number { .. } | Self::Constant(_))
-                    })
+                    && items
+                        .iter()
+                        .all(|item| item.is_name() || matches!(item, Self::Number { .. } | Self::Constant(_)))
             }
             Self::Bracket { items, .. } => items.iter().all(Self::is_name),
             Self::List(_, items) => items.iter().all(Self::is_name),

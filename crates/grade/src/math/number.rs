@@ -44,7 +44,7 @@ pub(super) fn read(text: &str, commas: Commas) -> (Literal, usize) {
     let mut form = Form::Integer;
     let rest = &text[at..];
     let point = rest.starts_with('.')
-        || (commas == Commas::Decimal && rest.starts_with(',') && digits(&rest[1..]).len() != 0);
+        || (commas == Commas::Decimal && rest.starts_with(',') && !digits(&rest[1..]).is_empty());
     if point {
         decimals = digits(&rest[1..]).to_owned();
         if !decimals.is_empty() {

@@ -69,9 +69,13 @@ pub(super) fn value(node: &Node, point: Point, binding: Binding) -> Option<Compl
         Node::Quotient(over, under) => at(over)?.div(at(under)?)?,
         Node::Power(base, exponent) => power(node, base, exponent, point, binding)?,
         Node::Percent(inner) => at(inner)?.div(Complex::real(Real::integer(100)))?,
-        Node::Degrees(inner) | Node::Based { digits: inner, .. } | Node::Measured { value: inner, .. } => at(inner)?,
+        Node::Degrees(inner) | Node::Based { digits: inner, .. } | Node::Measured { value: inner, .. } => {
+            at(inner)?
+        }
         Node::Call(function, arguments) => call(node, *function, arguments, point, binding)?,
-        Node::Series { fold: Fold::Integral, index, bounds, body } => integral(index, bounds, body, point, binding)?,
+        Node::Series { fold: Fold::Integral, index, bounds, body } => {
+            integral(index, bounds, body, point, binding)?
+        }
         Node::Series { fold, index, bounds, body } => {
             let (first, last) = exact::series_bounds(bounds, body, point.fuel)?;
             let mut total = if *fold == Fold::Product { Complex::ONE } else { Complex::real(Real::ZERO) };
@@ -172,7 +176,11 @@ fn rational_power(base: Complex, exponent: &BigRational, point: Point) -> Option
             // Too large to count down, but perhaps 1 or a logarithm away.
             None => return general_power(base, Complex::real(Real::from_rational(exponent)?), point),
         };
-        return if exponent < &BigRational::from_integer(0.into()) { Complex::ONE.div(positive) } else { Some(positive) };
+        return if exponent < &BigRational::from_integer(0.into()) {
+            Complex::ONE.div(positive)
+        } else {
+            Some(positive)
+        };
     }
     let negative = base.is_real() && base.re.is_negative() && !base.may_be_zero();
     if negative && !point.complex {
@@ -197,7 +205,13 @@ fn general_power(base: Complex, exponent: Complex, point: Point) -> Option<Compl
     base.pow(exponent)
 }
 
-fn call(whole: &Node, function: Function, arguments: &[Node], point: Point, binding: Binding) -> Option<Complex> {
+fn call(
+    whole: &Node,
+    function: Function,
+    arguments: &[Node],
+    point: Point,
+    binding: Binding,
+) -> Option<Complex> {
     let argument = |index: usize| {
         let node = arguments.get(index)?;
         if function.takes_angle() {
@@ -299,7 +313,7 @@ fn in_radians(node: &Node) -> Node {
 }
 
 fn logarithm(value: Complex, point: Point) -> Option<Complex> {
-    if !point.complex && !(value.is_real() && !value.re.is_negative()) {
+    if !point.complex && (!value.is_real() || value.re.is_negative()) {
         return None;
     }
     value.ln()

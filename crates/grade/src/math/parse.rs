@@ -112,6 +112,20 @@ impl<'a> Parser<'a> {
         result
     }
 
+    /// Runs a rule inside other bars and brackets than those around it.
+    pub(super) fn within(
+        &mut self,
+        bars: usize,
+        brackets: usize,
+        rule: impl FnOnce(&mut Self) -> Parsed,
+    ) -> Parsed {
+        let around = (self.bars, self.brackets);
+        (self.bars, self.brackets) = (bars, brackets);
+        let result = rule(self);
+        (self.bars, self.brackets) = around;
+        result
+    }
+
     pub(super) fn list(&mut self) -> Parsed {
         let mut items = vec![self.relation()?];
         let mut joint = Joint::Comma;
@@ -201,7 +215,9 @@ impl<'a> Parser<'a> {
         let mut terms = Vec::new();
         loop {
             let sign = match self.peek() {
-                Some(token @ (Token::Plus | Token::Minus | Token::PlusMinus | Token::MinusPlus)) => Some(token),
+                Some(token @ (Token::Plus | Token::Minus | Token::PlusMinus | Token::MinusPlus)) => {
+                    Some(token)
+                }
                 _ if terms.is_empty() => None,
                 _ => break,
             };
@@ -346,7 +362,11 @@ impl<'a> Parser<'a> {
                 }
                 Ok(if *token == Token::Degree { Node::Degrees(Box::new(base)) } else { primed(base) })
             }
-            _ => Ok(base.power(self.deeper(Self::exponent)?)),
+            _ => Ok(match self.deeper(Self::exponent)? {
+                // `5^{\text{th}}`
+                Node::Text(unit) => Node::Measured { value: Box::new(base), unit },
+                exponent => base.power(exponent),
+            }),
         }
     }
 

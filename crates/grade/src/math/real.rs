@@ -351,11 +351,10 @@ fn log_sum(a: f64, b: f64) -> f64 {
 fn shift_left(limbs: [u64; LIMBS], by: u32) -> [u64; LIMBS] {
     let (whole, bits) = ((by / 64) as usize, by % 64);
     let mut result = [0; LIMBS];
-    for at in whole..LIMBS {
-        let source = at - whole;
-        result[at] = limbs[source] << bits;
+    for (source, target) in result[whole..].iter_mut().enumerate() {
+        *target = limbs[source] << bits;
         if bits > 0 && source > 0 {
-            result[at] |= limbs[source - 1] >> (64 - bits);
+            *target |= limbs[source - 1] >> (64 - bits);
         }
     }
     result
@@ -366,11 +365,10 @@ fn shift_right(limbs: [u64; LIMBS], by: u32) -> ([u64; LIMBS], bool) {
     let (whole, bits) = ((by / 64) as usize, by % 64);
     let mut lost = limbs[..whole].iter().any(|&limb| limb != 0);
     let mut result = [0; LIMBS];
-    for at in whole..LIMBS {
-        let target = at - whole;
-        result[target] = limbs[at] >> bits;
+    for (target, &limb) in limbs[whole..].iter().enumerate() {
+        result[target] = limb >> bits;
         if bits > 0 {
-            let fallen = limbs[at] << (64 - bits);
+            let fallen = limb << (64 - bits);
             if target > 0 {
                 result[target - 1] |= fallen;
             } else {

@@ -25,9 +25,12 @@ pub(super) fn same(a: &Node, b: &Node, fuel: &Fuel) -> bool {
     match (a, b) {
         (Node::Percent(a), Node::Percent(b)) => same(a, b, fuel),
         (Node::Percent(inner), other) | (other, Node::Percent(inner)) => {
-            plain_same(inner, other, fuel) || plain_same(&(**inner).clone().over(Node::integer(100)), other, fuel)
+            plain_same(inner, other, fuel)
+                || plain_same(&(**inner).clone().over(Node::integer(100)), other, fuel)
         }
-        (Node::Based { digits: a, base: first }, Node::Based { digits: b, base: second }) if first != second => {
+        (Node::Based { digits: a, base: first }, Node::Based { digits: b, base: second })
+            if first != second =>
+        {
             match (in_base(a, *first, fuel), in_base(b, *second, fuel)) {
                 (Some(a), Some(b)) => a == b,
                 _ => false,
@@ -197,7 +200,8 @@ pub(super) fn ratio(a: &Node, b: &Node, fuel: &Fuel) -> Option<std::cmp::Orderin
     let mut points = 0;
     for round in 0..ROUNDS {
         let point = Point { round, complex, fold_case: false, fuel };
-        let (Some(left), Some(right)) = (numeric::value(a, point, None), numeric::value(b, point, None)) else {
+        let (Some(left), Some(right)) = (numeric::value(a, point, None), numeric::value(b, point, None))
+        else {
             continue;
         };
         let next = left.div(right).filter(|ratio| !ratio.may_be_zero())?;

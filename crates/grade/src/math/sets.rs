@@ -22,9 +22,9 @@ const MAX_ENDS: usize = 64;
 pub(super) fn is_description(node: &Node) -> bool {
     match node {
         Node::Union(_) | Node::Intersection(_) | Node::Without(..) | Node::Reals => true,
-        Node::Relation { operators, .. } => !operators
-            .iter()
-            .any(|operator| matches!(operator, Operator::Equal | Operator::Approximately)),
+        Node::Relation { operators, .. } => {
+            !operators.iter().any(|operator| matches!(operator, Operator::Equal | Operator::Approximately))
+        }
         Node::List(_, items) => items.iter().all(is_description),
         _ => false,
     }
@@ -65,6 +65,15 @@ pub(super) fn same(a: &Node, b: &Node, fuel: &Fuel) -> bool {
         let (left, right) = (contains(a, x, fuel), contains(b, x, fuel));
         left.is_some() && left == right
     })
+}
+
+/// Is the first of two numbers certainly greater?
+pub(super) fn descends(first: &Node, last: &Node, fuel: &Fuel) -> bool {
+    let known = |node: &Node| if node.symbols().is_empty() { evaluate(node, None, fuel) } else { None };
+    match (known(first), known(last)) {
+        (Some(first), Some(last)) => first.compare(last) == Some(Ordering::Greater),
+        _ => false,
+    }
 }
 
 fn variables(node: &Node) -> Vec<&str> {
@@ -141,12 +150,20 @@ fn relation_ends(left: &Node, right: &Node, fuel: &Fuel, ends: &mut Vec<Real>) {
     let difference = left.clone().minus(right.clone());
     if let Some(&name) = difference.symbols().first() {
         let at = |x: i64| evaluate(&difference, Some((name, Real::integer(x))), fuel);
-        if let (Some(zero), Some(one), Some(two)) = (at(0), at(1), at(2)) {
+        let linear = || {
+            let (zero, one) = (at(0)?, at(1)?);
             let slope = one.sub(zero);
-            if two.sub(one).sub(slope).may_be_zero() {
-                ends.extend(zero.neg().div(slope));
-                return;
+            // Far out on both sides, so that `|x|` is not taken for linear.
+            for x in [-1000, 1000] {
+                if !at(x)?.sub(zero).sub(slope.mul(Real::integer(x))).may_be_zero() {
+                    return None;
+                }
             }
+            zero.neg().div(slope)
+        };
+        if let Some(root) = linear() {
+            ends.push(root);
+            return;
         }
     }
     for side in [left, right].into_iter().filter(|side| side.symbols().is_empty()) {
@@ -181,7 +198,8 @@ fn contains(set: &Node, x: Real, fuel: &Fuel) -> Option<bool> {
                     found => found != outward,
                 })
             };
-            inside(items.first()?, *open, Ordering::Less)? && inside(items.get(1)?, *close, Ordering::Greater)?
+            inside(items.first()?, *open, Ordering::Less)?
+                && inside(items.get(1)?, *close, Ordering::Greater)?
         }
         Node::Set(items) => {
             let mut found = false;
@@ -194,8 +212,7 @@ fn contains(set: &Node, x: Real, fuel: &Fuel) -> Option<bool> {
         Node::Intersection(items) | Node::List(Joint::And, items) => all(items, x, fuel)?,
         Node::List(Joint::Comma, items) => {
             // `x \ne 1, x \ne 2` means both, `x < 1, x > 2` either.
-            let excludes =
-                |node: &Node| matches!(node, Node::Relation { operators, .. } if operators == &[Operator::NotEqual]);
+            let excludes = |node: &Node| matches!(node, Node::Relation { operators, .. } if operators == &[Operator::NotEqual]);
             if items.iter().any(excludes) { all(items, x, fuel)? } else { any(items, x, fuel)? }
         }
         Node::Without(a, b) => contains(a, x, fuel)? && !contains(b, x, fuel)?,

@@ -45,8 +45,22 @@ fn plain(text: &str) -> String {
         let dress = name.starts_with("text")
             || matches!(
                 name,
-                "mathrm" | "mathbf" | "mbox" | "hbox" | "left" | "right" | "quad" | "qquad" | "operatorname"
-                    | "displaystyle" | "boxed" | "fbox" | "mathit" | "emph" | "bf" | "rm"
+                "mathrm"
+                    | "mathbf"
+                    | "mbox"
+                    | "hbox"
+                    | "left"
+                    | "right"
+                    | "quad"
+                    | "qquad"
+                    | "operatorname"
+                    | "displaystyle"
+                    | "boxed"
+                    | "fbox"
+                    | "mathit"
+                    | "emph"
+                    | "bf"
+                    | "rm"
             );
         if !dress {
             plain.push_str(name);
@@ -67,7 +81,8 @@ pub(super) fn compact(text: &str) -> String {
     'scan: while let Some(first) = rest.chars().next() {
         let dresses: &[&str] = if first == '\\' { &DRESSES } else { &[] };
         for dress in dresses {
-            let longer = |after: &str| dress.len() > 2 && after.starts_with(|c: char| c.is_ascii_alphabetic());
+            let longer =
+                |after: &str| dress.len() > 2 && after.starts_with(|c: char| c.is_ascii_alphabetic());
             if let Some(after) = rest.strip_prefix(*dress)
                 && !longer(after)
             {
@@ -88,7 +103,8 @@ pub(super) fn is_words(text: &str) -> bool {
     let mut longest = 0;
     let mut runs = 0;
     let mut capitalised = false;
-    for run in text.split(|c: char| c.is_whitespace() || ",.;'’-".contains(c)).filter(|run| !run.is_empty()) {
+    for run in text.split(|c: char| c.is_whitespace() || ",.;'’-".contains(c)).filter(|run| !run.is_empty())
+    {
         if !run.chars().all(char::is_alphabetic) {
             return false;
         }

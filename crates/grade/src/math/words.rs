@@ -20,7 +20,9 @@ pub(super) enum Command {
 }
 
 pub(super) fn command(name: &str) -> Command {
-    if let Some(token) = operator(name).or_else(|| fence(name)).or_else(|| function(name).map(Token::Function)) {
+    if let Some(token) =
+        operator(name).or_else(|| fence(name)).or_else(|| function(name).map(Token::Function))
+    {
         return Command::Token(token);
     }
     Command::Token(match name {
@@ -38,16 +40,16 @@ pub(super) fn command(name: &str) -> Command {
         "R" | "reals" | "Reals" => Token::Reals,
         "dots" | "ldots" | "cdots" | "dotsc" | "vdots" | "ddots" => Token::Text("…".into()),
         "begin" | "end" => return Command::Environment,
-        "text" | "textbf" | "textit" | "textrm" | "textnormal" | "textsf" | "texttt" | "textsc" | "mbox" | "hbox"
-        | "mathrm" | "mathbf" | "mathit" | "mathsf" | "operatorname" | "emph" | "rm" | "mathbb" => {
+        "text" | "textbf" | "textit" | "textrm" | "textnormal" | "textsf" | "texttt" | "textsc" | "mbox"
+        | "hbox" | "mathrm" | "mathbf" | "mathit" | "mathsf" | "operatorname" | "emph" | "rm" | "mathbb" => {
             return Command::Text;
         }
         "left" | "right" | "middle" | "big" | "Big" | "bigg" | "Bigg" | "bigl" | "bigr" | "Bigl" | "Bigr"
         | "biggl" | "biggr" | "Biggl" | "Biggr" | "displaystyle" | "textstyle" | "scriptstyle" | "limits"
-        | "nolimits" | "boldsymbol" | "bm" | "bold" | "bf" | "vec" | "hat" | "widehat" | "tilde" | "overline"
-        | "underline" | "bar" | "overrightarrow" | "quad" | "qquad" | "enspace" | "thinspace" | "boxed" | "fbox"
-        | "hspace" | "ensuremath" | "mathcal" | "mathscr" | "mathfrak" | "color" | "nonumber" | "hfill" | "space"
-        | "newline" => return Command::Skip,
+        | "nolimits" | "boldsymbol" | "bm" | "bold" | "bf" | "vec" | "hat" | "widehat" | "tilde"
+        | "overline" | "underline" | "bar" | "overrightarrow" | "quad" | "qquad" | "enspace"
+        | "thinspace" | "boxed" | "fbox" | "hspace" | "ensuremath" | "mathcal" | "mathscr" | "mathfrak"
+        | "color" | "nonumber" | "hfill" | "space" | "newline" => return Command::Skip,
         _ => return unknown_command(name),
     })
 }
@@ -258,10 +260,11 @@ pub(super) fn base(subscript: &str) -> Option<u32> {
 }
 
 /// Units short enough to be taken for a product of symbols.
-const SHORT_UNITS: [&str; 47] = [
+const SHORT_UNITS: [&str; 51] = [
     "mm", "cm", "dm", "km", "nm", "in", "ft", "yd", "mi", "mg", "kg", "lb", "lbs", "oz", "ml", "mL", "sec",
-    "secs", "min", "mins", "hr", "hrs", "ms", "Hz", "kHz", "mph", "kph", "kmh", "rad", "rads", "cents", "cent",
-    "usd", "USD", "sq", "pts", "days", "day", "way", "ways", "men", "cm²", "feet", "inch", "mol", "rpm", "AM",
+    "secs", "min", "mins", "hr", "hrs", "ms", "Hz", "kHz", "mph", "kph", "kmh", "rad", "rads", "cents",
+    "cent", "usd", "USD", "sq", "pts", "days", "day", "way", "ways", "men", "cm²", "feet", "inch", "mol",
+    "rpm", "AM", "th", "st", "nd", "rd",
 ];
 
 /// Is this run of letters after a number what the number counts?
