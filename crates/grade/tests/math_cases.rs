@@ -198,6 +198,9 @@ fn symbols() {
         (&["x^{2/3}", r"\sqrt[3]{x^2}", r"\sqrt[3]{x}^2"], &["x^{3/2}"]),
         (&[r"\frac{11+9a}{20}", r"\frac{11}{20}+\frac{9a}{20}", "0.55+0.45a"], &[r"\frac{11+9a}{10}"]),
         (&["p-q", "-q+p", "p - q"], &["q-p"]),
+        (&[r"\binom{n+1}{2}", r"\frac{n(n+1)}{2}"], &[r"\binom{n}{2}"]),
+        (&[r"e^{-x^2}", r"\exp(-x^2)"], &["e^{x^2}"]),
+        (&[r"\int_0^1 x^n dx", r"\int_{0}^{1} t^n \, dt"], &["1"]),
     ]);
 }
 
@@ -417,6 +420,13 @@ fn answers_in_responses() {
         ("1, 2", r"\boxed{2, 1}", true),
         (r"\sqrt{2}", r"so the side is $\sqrt{2}$", true),
         (r"\frac{1}{2}", r"Answer: $\frac{1}{2}$, as promised in section 3.", true),
+        ("1200", "#### 1,200", true),
+        ("9", r"so it is $\boxed{9 \pmod{11}}$", true),
+        ("12", r"<think>maybe \boxed{11}</think> The answer is \boxed{12}.", true),
+        ("3, 5, 7", r"They are $\boxed{3}$, $\boxed{5}$, and $\boxed{7}$.", true),
+        (r"2\sqrt{3}", "The answer is 2√3.", true),
+        (r"2\sqrt{3}", "Answer: 2*sqrt(3)", true),
+        (r"\frac{\pi}{4}", "**Final Answer:** $\\frac{\\pi}{4}$ radians", true),
         ("Yes", "Yes", true),
         (r"\text{east}", "The answer is east.", true),
         ("3", "Final Answer: Jane started 3 hours ago.", true),

@@ -25,6 +25,7 @@ mod elementary;
 mod exact;
 mod find;
 mod fuel;
+mod functions;
 mod lex;
 mod matrix;
 mod node;

@@ -13,7 +13,8 @@ use super::{
     complex::Complex,
     exact,
     fuel::Fuel,
-    node::{Constant, Fold, Function, Node},
+    functions,
+    node::{Constant, Fold, Node},
     real::Real,
 };
 
@@ -72,7 +73,7 @@ pub(super) fn value(node: &Node, point: Point, binding: Binding) -> Option<Compl
         Node::Degrees(inner) | Node::Based { digits: inner, .. } | Node::Measured { value: inner, .. } => {
             at(inner)?
         }
-        Node::Call(function, arguments) => call(node, *function, arguments, point, binding)?,
+        Node::Call(function, arguments) => functions::value(node, *function, arguments, point, binding)?,
         Node::Series { fold: Fold::Integral, index, bounds, body } => {
             integral(index, bounds, body, point, binding)?
         }
@@ -169,7 +170,7 @@ fn power(whole: &Node, base: &Node, exponent: &Node, point: Point, binding: Bind
     }
 }
 
-fn rational_power(base: Complex, exponent: &BigRational, point: Point) -> Option<Complex> {
+pub(super) fn rational_power(base: Complex, exponent: &BigRational, point: Point) -> Option<Complex> {
     if let Some(integer) = exact::integer(exponent) {
         let positive = match integer.to_i64() {
             Some(power) => base.powi(power.unsigned_abs())?,
@@ -204,153 +205,3 @@ fn general_power(base: Complex, exponent: Complex, point: Point) -> Option<Compl
     }
     base.pow(exponent)
 }
-
-fn call(
-    whole: &Node,
-    function: Function,
-    arguments: &[Node],
-    point: Point,
-    binding: Binding,
-) -> Option<Complex> {
-    let argument = |index: usize| {
-        let node = arguments.get(index)?;
-        if function.takes_angle() {
-            return value(&in_radians(node), point, binding);
-        }
-        value(node, point, binding)
-    };
-    point.fuel.spend(4000)?;
-    let real = |index: usize| argument(index).filter(|value| value.is_real()).map(|value| value.re);
-    let one = Complex::ONE;
-    Some(match function {
-        Function::Root => {
-            let degree = exact::value(arguments.get(1)?, point.fuel)?;
-            if degree == BigRational::from_integer(0.into()) {
-                return None;
-            }
-            if let Some(exact) = exact::value(whole, point.fuel) {
-                return Some(Complex::real(Real::from_rational(&exact)?));
-            }
-            rational_power(argument(0)?, &degree.recip(), point)?
-        }
-        Function::Abs => Complex::real(argument(0)?.abs()?),
-        Function::Exp => argument(0)?.exp()?,
-        Function::Ln => logarithm(argument(0)?, point)?,
-        Function::Log => logarithm(argument(0)?, point)?.div(logarithm(argument(1)?, point)?)?,
-        Function::Sin => argument(0)?.sin_cos()?.0,
-        Function::Cos => argument(0)?.sin_cos()?.1,
-        Function::Tan => {
-            let (sine, cosine) = argument(0)?.sin_cos()?;
-            sine.div(cosine)?
-        }
-        Function::Cot => {
-            let (sine, cosine) = argument(0)?.sin_cos()?;
-            cosine.div(sine)?
-        }
-        Function::Sec => one.div(argument(0)?.sin_cos()?.1)?,
-        Function::Csc => one.div(argument(0)?.sin_cos()?.0)?,
-        Function::Arcsin | Function::Arccos => {
-            let x = real(0)?;
-            let other = Real::ONE.sub(x.mul(x)).sqrt()?;
-            Complex::real(if function == Function::Arcsin { x.atan2(other)? } else { other.atan2(x)? })
-        }
-        Function::Arctan => Complex::real(real(0)?.atan2(Real::ONE)?),
-        Function::Arccot => Complex::real(Real::ONE.atan2(real(0)?)?),
-        Function::Sinh | Function::Cosh | Function::Tanh => {
-            let x = argument(0)?;
-            let (rising, falling) = (x.exp()?, x.neg().exp()?);
-            let (sinh, cosh) = (rising.sub(falling), rising.add(falling));
-            let two = Complex::real(Real::integer(2));
-            match function {
-                Function::Sinh => sinh.div(two)?,
-                Function::Cosh => cosh.div(two)?,
-                _ => sinh.div(cosh)?,
-            }
-        }
-        Function::Factorial => Complex::real(factorial(whole, arguments.first()?, point)?),
-        Function::Max | Function::Min => {
-            let mut best = real(0)?;
-            for index in 1..arguments.len() {
-                let next = real(index)?;
-                let less = next.sub(best).is_negative();
-                if less == (function == Function::Min) {
-                    best = next;
-                }
-            }
-            Complex::real(best)
-        }
-        Function::Floor | Function::Ceiling => {
-            let x = real(0)?;
-            let nearest = Real::integer(x.round()?);
-            let above = nearest.sub(x);
-            if !above.is_exact_zero() && above.may_be_zero() {
-                return None;
-            }
-            let step = match (function, above.is_exact_zero(), above.is_negative()) {
-                (Function::Floor, false, false) => Real::integer(-1),
-                (Function::Ceiling, false, true) => Real::ONE,
-                _ => Real::ZERO,
-            };
-            Complex::real(nearest.add(step))
-        }
-        Function::DoubleFactorial | Function::Binomial | Function::Gcd | Function::Lcm | Function::Mod => {
-            Complex::real(Real::from_rational(&exact::value(whole, point.fuel)?)?)
-        }
-    })
-}
-
-/// The argument of a function of an angle, degrees turned into radians.
-fn in_radians(node: &Node) -> Node {
-    if !node.any(&|node| matches!(node, Node::Degrees(_))) {
-        return node.clone();
-    }
-    node.clone().map(&|node| match node {
-        Node::Degrees(inner) => {
-            Node::Product(vec![*inner, Node::Constant(Constant::Pi).over(Node::integer(180))])
-        }
-        other => other,
-    })
-}
-
-fn logarithm(value: Complex, point: Point) -> Option<Complex> {
-    if !point.complex && (!value.is_real() || value.re.is_negative()) {
-        return None;
-    }
-    value.ln()
-}
-
-/// `n!` of a large `n` by Stirling's series, of a small one exactly.
-fn factorial(whole: &Node, argument: &Node, point: Point) -> Option<Real> {
-    if let Some(exact) = exact::value(whole, point.fuel) {
-        return Real::from_rational(&exact);
-    }
-    let n = exact::integer(&exact::value(argument, point.fuel)?)?.to_i64().filter(|n| *n >= 1000)?;
-    let x = Real::integer(n);
-    // ln n! = n ln n - n + ln(2πn)/2 + 1/(12n) - 1/(360n³) + …; twelve terms leave less than 2^-230 for n >= 1000.
-    let half_log = Real::pi().scale(1).mul(x).ln()?.scale(-1);
-    let mut sum = x.mul(x.ln()?).sub(x).add(half_log);
-    let inverse = Real::ONE.div(x)?;
-    let square = inverse.mul(inverse);
-    let mut power = inverse;
-    for (over, under) in STIRLING {
-        sum = sum.add(power.mul(Real::integer(over)).div(Real::integer(under))?);
-        power = power.mul(square);
-    }
-    sum.with_error(-200.0).exp()
-}
-
-/// `B(2k) / (2k (2k - 1))`.
-const STIRLING: [(i64, i64); 12] = [
-    (1, 12),
-    (-1, 360),
-    (1, 1260),
-    (-1, 1680),
-    (1, 1188),
-    (-691, 360_360),
-    (1, 156),
-    (-3617, 122_400),
-    (43_867, 244_188),
-    (-174_611, 125_400),
-    (77_683, 5796),
-    (-236_364_091, 1_506_960),
-];

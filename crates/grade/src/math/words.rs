@@ -41,7 +41,8 @@ pub(super) fn command(name: &str) -> Command {
         "dots" | "ldots" | "cdots" | "dotsc" | "vdots" | "ddots" => Token::Text("…".into()),
         "begin" | "end" => return Command::Environment,
         "text" | "textbf" | "textit" | "textrm" | "textnormal" | "textsf" | "texttt" | "textsc" | "mbox"
-        | "hbox" | "mathrm" | "mathbf" | "mathit" | "mathsf" | "operatorname" | "emph" | "rm" | "mathbb" => {
+        | "hbox" | "mathrm" | "mathbf" | "mathit" | "mathsf" | "operatorname" | "emph" | "rm" | "mathbb"
+        | "pmod" | "pod" => {
             return Command::Text;
         }
         "left" | "right" | "middle" | "big" | "Big" | "bigg" | "Bigg" | "bigl" | "bigr" | "Bigl" | "Bigr"
@@ -214,7 +215,7 @@ pub(super) fn character(c: char) -> Glyph {
         'ℝ' => Token::Reals,
         '∨' => Token::Or,
         '∧' => Token::And,
-        '$' | '~' | '€' | '£' | '¥' | '"' | '“' | '”' | '`' | '?' => return Glyph::Skip,
+        '$' | '#' | '~' | '€' | '£' | '¥' | '"' | '“' | '”' | '`' | '?' => return Glyph::Skip,
         c if c.is_whitespace() || matches!(c, '\u{200b}' | '\u{2061}' | '\u{feff}') => return Glyph::Skip,
         _ => return Glyph::Unknown,
     }])
