@@ -53,7 +53,7 @@ pub use parse::ParseError;
 pub struct Answer {
     text: String,
     node: Node,
-    /// The value of an answer that is a plain number, for which comparing values is all there is to it.
+    /// The value of an answer that is a plain number: an integer, a decimal or a fraction.
     exact: Option<BigRational>,
     error: Option<ParseError>,
 }
@@ -70,10 +70,9 @@ impl Answer {
             Ok(node) => (node, None),
             Err(error) => (Node::Text(text.as_ref().into()), Some(error)),
         };
-        let plain = node.any(&|node| {
-            !matches!(node, Node::Number { decimal: false, .. } | Node::Negative(_) | Node::Quotient(..))
-        });
-        let exact = if plain { None } else { exact::value(&node, &Fuel::full()) };
+        let composed =
+            node.any(&|node| !matches!(node, Node::Number { .. } | Node::Negative(_) | Node::Quotient(..)));
+        let exact = if composed { None } else { exact::value(&node, &Fuel::full()) };
         Self { text: text.into_owned(), node, exact, error }
     }
 
@@ -118,7 +117,10 @@ impl Answer {
 
     /// Do two answers say the same?
     pub fn equals(&self, other: &Self) -> bool {
-        if let (Some(a), Some(b)) = (&self.exact, &other.exact) {
+        if let (Some(a), Some(b)) = (&self.exact, &other.exact)
+            // A decimal that differs may still be a rounded value.
+            && (a == b || !(scalar::is_decimal(&self.node) || scalar::is_decimal(&other.node)))
+        {
             return a == b;
         }
         if self.text == other.text {
