@@ -9,6 +9,9 @@ use std::ops::Range;
 /// The commands that draw a box around their argument.
 const BOXES: [&str; 2] = ["\\boxed", "\\fbox"];
 
+/// How many boxes within boxes are kept in mind, at least.
+const NESTED: usize = 512;
+
 /// The content of the last closed `\boxed{…}` or `\fbox{…}`, as written.
 ///
 /// Braces balance as in LaTeX: `\{` and `\}` are characters, not groups. One pass, so a response of nothing but
@@ -47,6 +50,10 @@ fn scan(response: &str, mut closed: impl FnMut(Range<usize>)) {
         match bytes[at] {
             b'\\' => {
                 if let Some(start) = box_content(response, at) {
+                    // Nobody nests boxes by the thousand: the outermost are forgotten, so that memory is bounded.
+                    if open.len() == 2 * NESTED {
+                        open.drain(..NESTED);
+                    }
                     open.push((start, depth));
                     depth += 1;
                     at = start;

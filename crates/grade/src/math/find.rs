@@ -24,7 +24,7 @@ pub(super) fn answer(response: &str, list: bool) -> Option<Cow<'_, str>> {
     let tail_start = floor_boundary(response, response.len().saturating_sub(TAIL));
     let after_box = boxes.as_ref().map_or(tail_start, |(end, _)| tail_start.max(*end));
     let tail = &response[after_box..];
-    if let Some(stated) = stated(tail) {
+    if let Some(stated) = stated(tail, boxes.is_some()) {
         return Some(Cow::Borrowed(stated));
     }
     if let Some((_, content)) = boxes {
@@ -88,8 +88,9 @@ fn unclosed_box(tail: &str) -> Option<&str> {
     (!word.is_empty() && !word.starts_with('{')).then_some(word)
 }
 
-/// What the last "the answer is …" or "Answer: …" says.
-fn stated(tail: &str) -> Option<&str> {
+/// What the last "the answer is …" or "Answer: …" says. After a box only a value right behind these words counts: "this
+/// answer is right, because 5 > 3" takes nothing back.
+fn stated(tail: &str, after_box: bool) -> Option<&str> {
     let lower = tail.to_ascii_lowercase();
     let mut end = lower.len();
     // A few tries: "the answer is" may be followed by nothing that is one.
@@ -104,7 +105,7 @@ fn stated(tail: &str) -> Option<&str> {
             let word = leading(rest, |c| c.is_ascii_alphabetic());
             matches!(word, "is" | "are").then(|| &rest[word.len()..])
         };
-        if let Some(found) = stated.and_then(statement) {
+        if let Some(found) = stated.and_then(|rest| statement(rest, after_box)) {
             return Some(found);
         }
     }
@@ -112,7 +113,7 @@ fn stated(tail: &str) -> Option<&str> {
 }
 
 /// The answer in what follows "the answer is".
-fn statement(text: &str) -> Option<&str> {
+fn statement(text: &str, only_value: bool) -> Option<&str> {
     let text = text.trim_start_matches(|c: char| c.is_whitespace() || "*:_\"“".contains(c));
     let text = text.strip_prefix("\\\"").unwrap_or(text);
     let limit = floor_boundary(text, text.len().min(STATEMENT));
@@ -128,6 +129,9 @@ fn statement(text: &str) -> Option<&str> {
     }
     if line.starts_with(|c: char| c.is_ascii_digit() || "-−+.".contains(c)) {
         return first_number(line);
+    }
+    if only_value {
+        return None;
     }
     if let Some(found) = last_mentioned(line, false) {
         return Some(found);

@@ -46,7 +46,11 @@ use crate::Grade;
 use fuel::Fuel;
 use lex::Commas;
 use node::Node;
+use parse::MAX_LENGTH;
 pub use parse::ParseError;
+
+/// A text longer than this, in bytes, is no answer: it is only ever equal to itself.
+const HUGE: usize = 1 << 15;
 
 /// An answer that has been read.
 #[derive(Debug, Clone)]
@@ -62,7 +66,7 @@ impl Answer {
     /// Reads an answer as a model writes it into a box. What is not mathematics is kept as words.
     pub fn parse(text: &str) -> Self {
         let text = clean(text);
-        if text::is_words(&text) {
+        if text.len() <= MAX_LENGTH && text::is_words(&text) {
             let node = Node::Text(text.as_ref().into());
             return Self { text: text.into_owned(), node, exact: None, error: None };
         }
@@ -81,7 +85,8 @@ impl Answer {
         let boxed = !crate::boxed::all_boxed(text).is_empty();
         if !boxed {
             let answer = Self::parse(text);
-            if find::is_mathematics(text) || (answer.error.is_none() && text.len() <= 40) {
+            let short = answer.error.is_none() && text.len() <= 40;
+            if short || text.len() > HUGE || find::is_mathematics(text) {
                 return answer;
             }
         }
@@ -111,6 +116,7 @@ impl Answer {
     pub fn spelling(&self) -> String {
         match &self.exact {
             Some(value) => value.to_string(),
+            None if self.text.len() > HUGE => self.text.clone(),
             None => text::compact(&self.text),
         }
     }
@@ -128,6 +134,9 @@ impl Answer {
         }
         // What is no mathematics is the same only to the letter, unless it is words throughout.
         if self.error.is_some() && other.error.is_some() {
+            if self.text.len().max(other.text.len()) > HUGE {
+                return false;
+            }
             let words = text::only_words(&self.text) && text::only_words(&other.text);
             return text::compact(&self.text) == text::compact(&other.text)
                 || (words && text::same(&self.text, &other.text));
