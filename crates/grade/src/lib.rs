@@ -18,11 +18,13 @@
 //! Responses come from a model and may be anything: nothing here panics, and what cannot be read is wrong.
 
 pub mod boxed;
+pub mod choice;
 #[cfg(unix)]
 pub mod code;
 #[cfg(unix)]
 pub mod command;
 pub mod expression;
+pub mod math;
 pub mod number;
 #[cfg(unix)]
 mod process;
@@ -44,6 +46,15 @@ pub enum Grader {
     Expression { numbers: Vec<i64>, target: i64 },
     /// This very answer: the same number, or, for what is not a plain number, the same text.
     Exact { gold: String },
+    /// Mathematics that says the same as this: see [`math`].
+    Math { gold: String },
+    /// One of several choices: see [`choice`]. `choices` are their texts in the order in which they were shown, or
+    /// empty where they are not known; then there are four.
+    Choice {
+        gold: char,
+        #[serde(default)]
+        choices: Vec<String>,
+    },
 }
 
 /// The verdict on one response.
@@ -55,11 +66,20 @@ pub struct Grade {
 }
 
 impl Grader {
-    /// The final answer of a response: the content of its last box, spelled so that equal answers are equal
-    /// strings. An empty box is no answer.
+    /// The final answer of a response, spelled so that equal spellings are equal answers. An empty box is no answer.
     pub fn answer(&self, response: &str) -> Option<String> {
-        let content = boxed::last_boxed(response)?.trim();
-        (!content.is_empty()).then(|| self.spell(content))
+        match self {
+            Self::Math { gold } => {
+                math::find_like(&math::Answer::gold(gold), response).map(|answer| answer.spelling())
+            }
+            Self::Choice { choices, .. } => {
+                choice::find(response, letters(choices), choices).map(String::from)
+            }
+            Self::Expression { .. } | Self::Exact { .. } => {
+                let content = boxed::last_boxed(response)?.trim();
+                (!content.is_empty()).then(|| self.spell(content))
+            }
+        }
     }
 
     /// Is this answer right? It may be spelled in any way, not only as [`Grader::answer`] does.
@@ -69,11 +89,29 @@ impl Grader {
                 expression::countdown(answer, numbers, *target).unwrap_or(false)
             }
             Self::Exact { gold } => number::equal(answer, gold),
+            Self::Math { gold } => math::Answer::gold(gold).equals(&math::Answer::parse(answer)),
+            Self::Choice { gold, choices } => {
+                choice::find(answer, letters(choices), choices) == Some(gold.to_ascii_uppercase())
+            }
+        }
+    }
+
+    /// Do two answers count as one vote?
+    pub fn same(&self, a: &str, b: &str) -> bool {
+        match self {
+            Self::Math { .. } => a == b || math::Answer::parse(a).equals(&math::Answer::parse(b)),
+            Self::Expression { .. } | Self::Exact { .. } | Self::Choice { .. } => {
+                self.spell(a) == self.spell(b)
+            }
         }
     }
 
     /// Finds the answer and judges it.
     pub fn grade(&self, response: &str) -> Grade {
+        // The answer's spelling may say less than its text does, so it is judged before it is spelled.
+        if let Self::Math { gold } = self {
+            return math::grade(gold, response);
+        }
         let answer = self.answer(response);
         let correct = answer.as_deref().is_some_and(|answer| self.correct(answer));
         Grade { answer, correct }
@@ -86,6 +124,13 @@ impl Grader {
                 Expression::parse(answer).map_or_else(|_| answer.to_owned(), |e| e.to_string())
             }
             Self::Exact { .. } => number::canonical(answer),
+            Self::Math { .. } => math::Answer::parse(answer).spelling(),
+            Self::Choice { .. } => answer.trim().to_ascii_uppercase(),
         }
     }
+}
+
+/// How many letters a choice may have.
+fn letters(choices: &[String]) -> usize {
+    if choices.is_empty() { 4 } else { choices.len() }
 }

@@ -1,0 +1,319 @@
+//! Multiple choice: which letter did a response settle on?
+//!
+//! Models are asked to end with `Answer: B`, and do so in many ways: `**Answer: B**`, `\boxed{B}`, `The answer is (B).`,
+//! `\text{B}`, "option B", or the text of the choice itself. The last statement counts: a model that changes its mind
+//! says so later. A letter in the middle of a sentence is not a statement, except after words that make it one.
+//!
+//! Choices are shuffled before they are shown, or a model that likes the letter A would look knowledgeable. The order
+//! depends on the seed and the record's id alone ([`order`]), so that it is the same on every machine, in every run,
+//! whatever else is asked.
+
+/// The longest stretch after "answer" that is searched for its letter, in bytes.
+const STATEMENT: usize = 200;
+/// How much of the end of a response is searched, in bytes.
+const TAIL: usize = 1 << 15;
+
+/// How many mentions of an answer are looked at, from the last one back.
+const MENTIONS: usize = 64;
+
+/// The letter of the `index`-th choice.
+pub fn letter(index: usize) -> char {
+    char::from(b'A' + u8::try_from(index % 26).unwrap_or(0))
+}
+
+/// The letter that a response settles on, out of the first `choices` letters. `texts` are the choices' own texts, where
+/// they are known (there may be fewer of them, or none).
+pub fn find(response: &str, choices: usize, texts: &[String]) -> Option<char> {
+    let valid = |letter: char| ((letter as usize).wrapping_sub('A' as usize) < choices).then_some(letter);
+    let tail = tail(response);
+    let stated = last_stated(tail, &valid, texts);
+    let boxed = last_box(response).and_then(|(at, content)| Some((at, reads_as(content, &valid, texts)?)));
+    // Positions are counted from the end, because the two were found in different texts.
+    let latest = [stated, boxed].into_iter().flatten().min_by_key(|(from_end, _)| *from_end);
+    latest
+        .map(|(_, letter)| letter)
+        .or_else(|| last_line(tail, &valid, texts))
+        .or_else(|| last_parenthesised(tail, &valid))
+}
+
+fn tail(response: &str) -> &str {
+    let mut start = response.len().saturating_sub(TAIL);
+    while !response.is_char_boundary(start) {
+        start += 1;
+    }
+    &response[start..]
+}
+
+/// The last box, and how far from the end of the response it ends.
+fn last_box(response: &str) -> Option<(usize, &str)> {
+    let content = crate::boxed::last_boxed(response)?;
+    let start = content.as_ptr() as usize - response.as_ptr() as usize;
+    Some((response.len() - start - content.len(), content))
+}
+
+/// What the last "answer: …", "answer is …", "option …" or "choice …" says, and how far from the end.
+fn last_stated(tail: &str, valid: &impl Fn(char) -> Option<char>, texts: &[String]) -> Option<(usize, char)> {
+    let lower = tail.to_ascii_lowercase();
+    let mut end = lower.len();
+    for _ in 0..MENTIONS {
+        let cues = ["answer", "option", "choice"].into_iter();
+        let (at, cue) = cues.filter_map(|cue| Some((lower[..end].rfind(cue)?, cue))).max()?;
+        end = at;
+        let after = &tail[at + cue.len()..];
+        if let Some(found) = statement(after, cue, valid, texts) {
+            return Some((tail.len() - at, found));
+        }
+    }
+    None
+}
+
+/// The letter right after a cue.
+fn statement(
+    after: &str,
+    cue: &str,
+    valid: &impl Fn(char) -> Option<char>,
+    texts: &[String],
+) -> Option<char> {
+    let dress = |c: char| c.is_whitespace() || "*_:=`\"“'".contains(c);
+    let mut rest = after;
+    let mut marked = cue != "answer";
+    // "answer is therefore: **option (B)**"
+    for _ in 0..6 {
+        let trimmed = rest.trim_start_matches(dress);
+        marked |= rest[..rest.len() - trimmed.len()].contains([':', '=']);
+        let word = word(trimmed);
+        match word.to_ascii_lowercase().as_str() {
+            "is" | "choice" | "option" | "be" | "must" => marked = true,
+            "therefore" | "thus" | "clearly" | "the" | "correct" | "letter" | "hence" => {}
+            _ => {
+                rest = trimmed;
+                break;
+            }
+        }
+        rest = &trimmed[word.len()..];
+    }
+    if !marked {
+        return None;
+    }
+    let mut limit = rest.len().min(STATEMENT);
+    while !rest.is_char_boundary(limit) {
+        limit -= 1;
+    }
+    let line = rest[..limit].lines().next()?;
+    leading_letter(line, valid).or_else(|| if cue == "answer" { reads_as(line, valid, texts) } else { None })
+}
+
+fn word(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_alphabetic()).unwrap_or(text.len());
+    &text[..end]
+}
+
+/// A letter at the start of a text that stands for a choice and not for a word: `B`, `(B)`, `B.`, `$\text{B}$`, `b)`.
+fn leading_letter(text: &str, valid: &impl Fn(char) -> Option<char>) -> Option<char> {
+    let mut rest = text;
+    loop {
+        let trimmed = rest.trim_start_matches(|c: char| c.is_whitespace() || "*_$({[\"'`“".contains(c));
+        let undressed = ["\\boxed", "\\textbf", "\\text", "\\mathrm", "\\mathbf", "\\(", "\\["]
+            .iter()
+            .find_map(|command| trimmed.strip_prefix(command));
+        match undressed {
+            Some(inner) => rest = inner,
+            None if trimmed.len() < rest.len() => rest = trimmed,
+            None => break,
+        }
+    }
+    let letter = rest.chars().next()?;
+    let after = rest[letter.len_utf8()..].chars().next();
+    let alone = after.is_none_or(|c| !c.is_alphanumeric() && c != '\'' && c != '’');
+    // A small letter needs more than a space after it: "a" is also a word.
+    let certain = letter.is_ascii_uppercase() && !(letter == 'A' && is_article(&rest[1..]))
+        || after.is_none_or(|c| ")]}.*".contains(c));
+    if alone && certain { valid(letter.to_ascii_uppercase()) } else { None }
+}
+
+/// "A good one": a word follows, so the letter was none.
+fn is_article(after: &str) -> bool {
+    after.strip_prefix(' ').is_some_and(|rest| rest.starts_with(|c: char| c.is_lowercase()))
+}
+
+/// A whole text as a choice: its letter, or its own words.
+fn reads_as(text: &str, valid: &impl Fn(char) -> Option<char>, texts: &[String]) -> Option<char> {
+    if let Some(letter) = leading_letter(text, valid) {
+        return Some(letter);
+    }
+    let said = plain(text);
+    if said.is_empty() {
+        return None;
+    }
+    let mut named = texts.iter().enumerate().filter(|(_, choice)| plain(choice) == said);
+    match (named.next(), named.next()) {
+        (Some((index, _)), None) => valid(letter(index)),
+        _ => None,
+    }
+}
+
+/// The letters, digits and signs of a text, in lower case.
+fn plain(text: &str) -> String {
+    let mut text = text.to_owned();
+    for dress in ["\\text", "\\mathrm", "\\mathbf", "\\left", "\\right"] {
+        text = text.replace(dress, "");
+    }
+    let kept = |c: &char| c.is_alphanumeric() || "+-/^<>=%".contains(*c);
+    text.chars().filter(kept).flat_map(char::to_lowercase).collect()
+}
+
+/// A last line that is nothing but a choice: `B`, `(B)`, `**B) north**`.
+fn last_line(tail: &str, valid: &impl Fn(char) -> Option<char>, texts: &[String]) -> Option<char> {
+    let line = tail.trim_end().lines().next_back()?.trim();
+    let bare = line.trim_matches(|c: char| !c.is_alphanumeric());
+    if bare.len() == 1 {
+        return valid(bare.chars().next()?.to_ascii_uppercase());
+    }
+    let mut characters = bare.chars();
+    let (first, second) = (characters.next()?, characters.next()?);
+    // "(A) is wrong, so (B) is right" names another one later.
+    let only = last_parenthesised(line, valid).is_none_or(|last| last == first);
+    if first.is_ascii_uppercase() && ").:".contains(second) && only {
+        return valid(first);
+    }
+    reads_as(line, &|_| None, texts).or_else(|| {
+        let said = plain(line);
+        let index = texts.iter().position(|choice| !said.is_empty() && plain(choice) == said)?;
+        valid(letter(index))
+    })
+}
+
+/// The last `(B)` anywhere.
+fn last_parenthesised(tail: &str, valid: &impl Fn(char) -> Option<char>) -> Option<char> {
+    let bytes = tail.as_bytes();
+    bytes.windows(3).rev().find_map(|window| match window {
+        [b'(', letter, b')'] if letter.is_ascii_uppercase() => valid(char::from(*letter)),
+        _ => None,
+    })
+}
+
+/// The order in which the choices of a record are shown: the position in `order(..)` is the letter, the value is the
+/// index of the choice.
+///
+/// A Fisher–Yates shuffle whose draws are a hash of the seed, the id and a counter: FNV-1a over the bytes, mixed by the
+/// finaliser of splitmix64. With so few choices the remainder's bias is below 2^-60.
+pub fn order(id: &str, seed: u64, choices: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..choices).collect();
+    for last in (1..choices).rev() {
+        let draw = hash(id, seed, last as u64) % (last as u64 + 1);
+        // The remainder is at most `last`, an index.
+        order.swap(last, draw as usize);
+    }
+    order
+}
+
+fn hash(id: &str, seed: u64, counter: u64) -> u64 {
+    let bytes = seed.to_le_bytes().into_iter().chain(counter.to_le_bytes()).chain(id.bytes());
+    let folded = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let mixed = (folded ^ (folded >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_of_an_answer() {
+        let table: &[(&str, Option<char>)] = &[
+            // As simple-evals asks for it.
+            ("Because of this.\n\nAnswer: B", Some('B')),
+            ("Answer: $B$", Some('B')),
+            ("ANSWER : D", Some('D')),
+            ("**Answer: C**", Some('C')),
+            ("**Answer:** C", Some('C')),
+            ("**Answer**: (C)", Some('C')),
+            ("Answer: C) the third", Some('C')),
+            ("Answer: c", Some('C')),
+            ("Answer:\n\nB", Some('B')),
+            (r"Answer: \boxed{B}", Some('B')),
+            (r"Answer: $\text{B}$", Some('B')),
+            (r"Answer: \(\mathrm{B}\)", Some('B')),
+            // In words.
+            ("The answer is (B).", Some('B')),
+            ("The answer is B", Some('B')),
+            ("the correct answer is **D**.", Some('D')),
+            ("So the correct answer is: option A.", Some('A')),
+            ("The best choice is C because of the rest.", Some('C')),
+            ("I would go with option B", Some('B')),
+            ("Therefore, Option (D) is right.", Some('D')),
+            ("the answer must be A", Some('A')),
+            // Boxed.
+            (r"\boxed{B}", Some('B')),
+            (r"\boxed{\text{B}}", Some('B')),
+            (r"\boxed{\textbf{(B)}}", Some('B')),
+            (r"\boxed{(B)}", Some('B')),
+            (r"\boxed{B) \text{north}}", Some('B')),
+            (r"\boxed{\text{north}}", Some('A')),
+            (r"\boxed{2 \times 10^3}", None),
+            // The choice's own text.
+            ("Answer: South", Some('B')),
+            ("The answer is south.", Some('B')),
+            ("It points\nnorth", Some('A')),
+            // The last line, or the last letter in parentheses.
+            ("B", Some('B')),
+            ("(B)", Some('B')),
+            ("**C**", Some('C')),
+            ("So it follows.\nC. east", Some('C')),
+            ("(A) is too small, so it can only be (C) here", Some('C')),
+            // The last statement wins.
+            ("Answer: A\n\nWait, no.\n\nAnswer: B", Some('B')),
+            (r"\boxed{A} no, the answer is B", Some('B')),
+            (r"The answer is A. Rather: \boxed{C}", Some('C')),
+            ("Option A is wrong, option B is wrong. Answer: D", Some('D')),
+            // Words are not letters.
+            ("The answer is a good one: none.", None),
+            ("The answer is A good one", None),
+            ("The answer depends", None),
+            ("Answer: E", None),
+            ("", None),
+            ("I cannot tell.", None),
+        ];
+        let texts: Vec<String> = ["North", "South", "East", "West"].map(String::from).to_vec();
+        for (response, expected) in table {
+            assert_eq!(find(response, 4, &texts), *expected, "{response:?}");
+        }
+    }
+
+    #[test]
+    fn texts_that_are_equal_name_no_choice() {
+        let texts: Vec<String> = ["1", "2", "2", "3"].map(String::from).to_vec();
+        assert_eq!(find(r"\boxed{2}", 4, &texts), None);
+        assert_eq!(find(r"\boxed{3}", 4, &texts), Some('D'));
+    }
+
+    #[test]
+    fn more_choices_have_more_letters() {
+        assert_eq!(find("Answer: J", 10, &[]), Some('J'));
+        assert_eq!(find("Answer: J", 9, &[]), None);
+    }
+
+    #[test]
+    fn orders_are_what_they_have_always_been() {
+        let table =
+            [("a", 0, 4), ("a", 1, 4), ("b", 0, 4), ("", 0, 4), ("a", 0, 2), ("a", 0, 1), ("a", 0, 0)];
+        let orders: Vec<Vec<usize>> =
+            table.iter().map(|(id, seed, choices)| order(id, *seed, *choices)).collect();
+        let expected: [&[usize]; 7] =
+            [&[3, 1, 2, 0], &[1, 0, 2, 3], &[0, 1, 3, 2], &[0, 2, 1, 3], &[0, 1], &[0], &[]];
+        assert_eq!(orders, expected);
+    }
+
+    #[test]
+    fn every_order_is_as_likely_as_any_other() {
+        let mut counts = std::collections::BTreeMap::new();
+        for id in 0..24_000 {
+            *counts.entry(order(&format!("record {id}"), 7, 4)).or_insert(0) += 1;
+        }
+        assert_eq!(counts.len(), 24);
+        assert!(counts.values().all(|&count| (850..1150).contains(&count)), "{counts:?}");
+    }
+}

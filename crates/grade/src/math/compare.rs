@@ -1,0 +1,256 @@
+//! Do two answers say the same?
+//!
+//! Answers of one kind are compared as that kind asks: numbers by value ([`super::scalar`]), sets and lists
+//! regardless of order, tuples in order, intervals with their ends, matrices cell by cell, equations up to a constant
+//! factor, descriptions of real sets by their members ([`super::sets`]). Where the kinds differ, one may still say what
+//! the other does: `x = 5` and `5`, `1 \pm 2` and `3, -1`, `(1, 2)` and `1, 2`.
+//! Units are not compared: a unit left out, or spelled in another way, is more often met than a wrong one.
+
+use super::{
+    fuel::Fuel,
+    matrix,
+    node::{Fence, Node, Operator},
+    scalar, sets, text,
+};
+
+pub(super) fn same(a: &Node, b: &Node, fuel: &Fuel) -> bool {
+    if fuel.spend(200).is_none() {
+        return false;
+    }
+    if a == b {
+        return true;
+    }
+    let (a, b) = (simplify(a), simplify(b));
+    match (&a, &b) {
+        (Node::Measured { value, .. }, other) | (other, Node::Measured { value, .. }) => {
+            same(value, other, fuel)
+        }
+        (Node::Text(left), Node::Text(right)) => text::same(left, right),
+        (Node::Relation { .. }, Node::Relation { .. }) => relations(&a, &b, fuel),
+        _ if described(&a, &b) => sets::same(&a, &b, fuel),
+        (relation @ Node::Relation { .. }, other) | (other, relation @ Node::Relation { .. }) => {
+            assigned(relation).is_some_and(|value| same(value, other, fuel))
+        }
+        _ => collections(&a, &b, fuel),
+    }
+}
+
+/// Are both sets of real numbers, of which one is described rather than listed?
+fn described(a: &Node, b: &Node) -> bool {
+    (sets::is_description(a) || sets::is_description(b)) && sets::is_set(a) && sets::is_set(b)
+}
+
+fn collections(a: &Node, b: &Node, fuel: &Fuel) -> bool {
+    match (a, b) {
+        (Node::Set(left) | Node::List(_, left), Node::Set(right) | Node::List(_, right)) => {
+            same_elements(left, right, fuel)
+        }
+        (
+            Node::Bracket { open, close, items: left },
+            Node::Bracket { open: other_open, close: other_close, items: right },
+        ) => {
+            let fences = !may_be_interval(left, fuel) || (open == other_open && close == other_close);
+            fences && in_order(left, right, fuel)
+        }
+        (Node::Bracket { open, close, items }, Node::List(_, others) | Node::Set(others))
+        | (Node::List(_, others) | Node::Set(others), Node::Bracket { open, close, items }) => {
+            let point = *open == *close && (*open == Fence::Open || !may_be_interval(items, fuel));
+            point && in_order(items, others, fuel)
+        }
+        (Node::Matrix(_), _) | (_, Node::Matrix(_)) => matrices(a, b, fuel),
+        // A list of one, however often, is that one.
+        (Node::List(_, items) | Node::Set(items), other)
+        | (other, Node::List(_, items) | Node::Set(items)) => {
+            !items.is_empty() && items.iter().all(|item| same(item, other, fuel))
+        }
+        _ if a.is_scalar() && b.is_scalar() => scalar::same(a, b, fuel),
+        _ => match (matrix::value(a, fuel), matrix::value(b, fuel)) {
+            (Some(left), Some(right)) => matrices(&Node::Matrix(left), &Node::Matrix(right), fuel),
+            _ => parts(a, b, fuel),
+        },
+    }
+}
+
+/// Shapes with no rule of their own: equal where their parts are.
+fn parts(a: &Node, b: &Node, fuel: &Fuel) -> bool {
+    let shape = std::mem::discriminant(a) == std::mem::discriminant(b);
+    let (left, right) = (a.children(), b.children());
+    let calls = match (a, b) {
+        (Node::Call(first, _), Node::Call(second, _)) => first == second,
+        (Node::Series { fold: first, .. }, Node::Series { fold: second, .. }) => first == second,
+        _ => true,
+    };
+    shape
+        && calls
+        && !left.is_empty()
+        && left.len() == right.len()
+        && left.iter().zip(&right).all(|(left, right)| same(left, right, fuel))
+}
+
+fn matrices(a: &Node, b: &Node, fuel: &Fuel) -> bool {
+    let (Some(left), Some(right)) = (matrix::value(a, fuel), matrix::value(b, fuel)) else { return false };
+    left.len() == right.len() && left.iter().zip(&right).all(|(left, right)| in_order(left, right, fuel))
+}
+
+/// Could these be the ends of an interval? If so the brackets matter; if not they are only brackets.
+fn may_be_interval(items: &[Node], fuel: &Fuel) -> bool {
+    let [first, last] = items else { return false };
+    !sets::descends(first, last, fuel)
+}
+
+/// The same list in the same order.
+fn in_order(a: &[Node], b: &[Node], fuel: &Fuel) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b, fuel))
+}
+
+/// The same elements in any order, however often each is named.
+fn same_elements(a: &[Node], b: &[Node], fuel: &Fuel) -> bool {
+    let (a, b) = (spread(a), spread(b));
+    if in_order(&a, &b, fuel) {
+        return true;
+    }
+    let covers =
+        |all: &[Node], some: &[Node]| some.iter().all(|item| all.iter().any(|other| same(item, other, fuel)));
+    covers(&a, &b) && covers(&b, &a)
+}
+
+/// The elements with every `\pm` written out.
+fn spread(items: &[Node]) -> Vec<Node> {
+    items
+        .iter()
+        .flat_map(|item| match item.both_signs() {
+            Some(both) => both.to_vec(),
+            None => vec![item.clone()],
+        })
+        .collect()
+}
+
+/// Brings out what an answer says: both values of a `\pm`, the set that something is in, the ends of a chain of
+/// equations.
+fn simplify(node: &Node) -> Node {
+    match node {
+        Node::Relation { sides, operators } => simplify_relation(sides, operators),
+        Node::List(..) | Node::Set(_) => node.clone(),
+        _ => match node.both_signs() {
+            Some(both) => Node::List(super::node::Joint::Or, both.to_vec()),
+            None => node.clone(),
+        },
+    }
+}
+
+fn simplify_relation(sides: &[Node], operators: &[Operator]) -> Node {
+    // What follows an approximation only illustrates, unless it is all that is said: `x ≈ 11`.
+    if let Some(at) = operators.iter().position(|operator| *operator == Operator::Approximately) {
+        if at == 0 && !sides[0].is_name() {
+            return simplify(&sides[0]);
+        }
+        let kept = if at == 0 { 2 } else { at + 1 };
+        let mut operators = operators[..kept - 1].to_vec();
+        operators.iter_mut().for_each(|operator| {
+            if *operator == Operator::Approximately {
+                *operator = Operator::Equal;
+            }
+        });
+        return simplify_relation(&sides[..kept], &operators);
+    }
+    let last = sides.len() - 1;
+    if operators == [Operator::In] && sides[0].is_name() {
+        return simplify(&sides[1]);
+    }
+    if !operators.iter().all(|operator| *operator == Operator::Equal) {
+        return Node::Relation { sides: sides.to_vec(), operators: operators.to_vec() };
+    }
+    // A calculation: `1 + 1 = 2`.
+    if sides.iter().all(|side| side.is_scalar() && side.symbols().is_empty()) {
+        return sides[last].clone();
+    }
+    let name = sides[..last].iter().find(|side| side.is_name()).unwrap_or(&sides[0]);
+    let relation = |left: &Node, right: Node| Node::Relation {
+        sides: vec![left.clone(), right],
+        operators: vec![Operator::Equal],
+    };
+    match sides[last].both_signs() {
+        Some(both) => {
+            let items = both.into_iter().map(|value| relation(name, value)).collect();
+            Node::List(super::node::Joint::Or, items)
+        }
+        None => relation(name, sides[last].clone()),
+    }
+}
+
+/// What a relation says something is: the `5` of `x = 5`.
+fn assigned(relation: &Node) -> Option<&Node> {
+    match relation {
+        Node::Relation { sides, operators } if operators == &[Operator::Equal] => {
+            sides[0].is_name().then_some(&sides[1])
+        }
+        _ => None,
+    }
+}
+
+fn relations(a: &Node, b: &Node, fuel: &Fuel) -> bool {
+    let (
+        Node::Relation { sides: left, operators: first },
+        Node::Relation { sides: right, operators: second },
+    ) = (a, b)
+    else {
+        return false;
+    };
+    let pairwise = |right: &[Node], second: &[Operator]| first == second && in_order(left, right, fuel);
+    if pairwise(right, second) {
+        return true;
+    }
+    let backwards: Vec<Node> = right.iter().rev().cloned().collect();
+    let reversed: Vec<Operator> = second.iter().rev().map(|operator| operator.reversed()).collect();
+    if pairwise(&backwards, &reversed) || up_to_a_factor(left, first, right, second, fuel) {
+        return true;
+    }
+    if first == &[Operator::Equal] && second == &[Operator::Equal] {
+        return same_definition(left, right, fuel);
+    }
+    described(a, b) && sets::same(a, b, fuel)
+}
+
+/// Two definitions of one thing under different arguments or cases: `f(x) = x + 1` and `F(x) = 1 + x`.
+fn same_definition(left: &[Node], right: &[Node], fuel: &Fuel) -> bool {
+    let called = |node: &Node| matches!(node, Node::Product(items) if matches!(items[0], Node::Symbol(_)));
+    let constant = |node: &Node| node.symbols().is_empty();
+    let same_head = match (&left[0], &right[0]) {
+        (Node::Product(a), Node::Product(b)) => a[0] == b[0],
+        _ => false,
+    };
+    // The argument's name does not matter where the value does not depend on it: `W(n) = 1`, `W(x) = 1`.
+    called(&left[0])
+        && called(&right[0])
+        && same_head
+        && constant(&left[1])
+        && constant(&right[1])
+        && same(&left[1], &right[1], fuel)
+}
+
+/// `2x + 4 = 0` and `x = -2`; for inequalities the factor must be positive.
+fn up_to_a_factor(
+    left: &[Node],
+    first: &[Operator],
+    right: &[Node],
+    second: &[Operator],
+    fuel: &Fuel,
+) -> bool {
+    let ([operator], [other]) = (first, second) else { return false };
+    if !left.iter().chain(right).all(Node::is_scalar) {
+        return false;
+    }
+    let turned = |operator: &Operator| matches!(operator, Operator::Greater | Operator::GreaterEqual);
+    let difference = |sides: &[Node], operator: &Operator| {
+        let (a, b) = (sides[0].clone(), sides[1].clone());
+        if turned(operator) { b.minus(a) } else { a.minus(b) }
+    };
+    let strict = |operator: &Operator| if turned(operator) { operator.reversed() } else { *operator };
+    if strict(operator) != strict(other) {
+        return false;
+    }
+    match scalar::ratio(&difference(left, operator), &difference(right, other), fuel) {
+        Some(sign) => sign.is_gt() || matches!(operator, Operator::Equal | Operator::NotEqual),
+        None => false,
+    }
+}

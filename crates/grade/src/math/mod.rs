@@ -1,0 +1,250 @@
+//! Mathematical answers: found in a response, read, and compared by what they mean.
+//!
+//! ```
+//! use eager_grade::math;
+//!
+//! assert!(math::grade(r"1-\frac{2}{\pi}", r"The probability is $\boxed{\frac{\pi - 2}{\pi}}$.").correct);
+//! assert!(math::grade(r"\frac{-1+\sqrt{17}}{2}, \frac{-1-\sqrt{17}}{2}", r"\boxed{\frac{-1\pm\sqrt{17}}{2}}").correct);
+//! assert!(!math::grade("[0,1)", r"So $x \in \boxed{(0, 1)}$").correct);
+//! ```
+//!
+//! A response goes through four steps. `find` takes out the text of the final answer; `lex` and `parse` read it, in LaTeX
+//! or plainly typed, into a tree; `compare` decides by the kind of answer; and numbers are settled in `scalar`, exactly
+//! where they are fractions (`exact`) and otherwise with 256 bits and a bound on the error (`numeric`), at several points
+//! where symbols remain. There is no computer algebra, and nothing is rewritten: equal expressions have equal values.
+//!
+//! What cannot be read is compared as text. Length, depth, size of numbers and work are all bounded, so any answer is
+//! judged within milliseconds; see `fuel`.
+//!
+#![doc = include_str!("../../DISAGREEMENTS.md")]
+
+mod atom;
+mod compare;
+mod complex;
+mod elementary;
+mod exact;
+mod find;
+mod fuel;
+mod functions;
+mod lex;
+mod matrix;
+mod node;
+mod number;
+mod numeric;
+mod parse;
+mod real;
+mod scalar;
+mod sets;
+mod text;
+mod words;
+
+use std::borrow::Cow;
+
+use num_rational::BigRational;
+
+use crate::Grade;
+use fuel::Fuel;
+use lex::Commas;
+use node::Node;
+use parse::MAX_LENGTH;
+pub use parse::ParseError;
+
+/// A text longer than this, in bytes, is no answer: it is only ever equal to itself.
+const HUGE: usize = 1 << 15;
+
+/// An answer that has been read.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    text: String,
+    node: Node,
+    /// The value of an answer that is a plain number: an integer, a decimal or a fraction.
+    exact: Option<BigRational>,
+    error: Option<ParseError>,
+}
+
+impl Answer {
+    /// Reads an answer as a model writes it into a box. What is not mathematics is kept as words.
+    pub fn parse(text: &str) -> Self {
+        let text = clean(text);
+        if text.len() <= MAX_LENGTH && text::is_words(&text) {
+            let node = Node::Text(text.as_ref().into());
+            return Self { text: text.into_owned(), node, exact: None, error: None };
+        }
+        let (node, error) = match parse::parse(&text, Commas::Group) {
+            Ok(node) => (node, None),
+            Err(error) => (Node::Text(text.as_ref().into()), Some(error)),
+        };
+        let composed =
+            node.any(&|node| !matches!(node, Node::Number { .. } | Node::Negative(_) | Node::Quotient(..)));
+        let exact = if composed { None } else { exact::value(&node, &Fuel::full()) };
+        Self { text: text.into_owned(), node, exact, error }
+    }
+
+    /// Reads a gold answer: raw LaTeX, a formula in its delimiters, a box, or a whole solution that ends in one.
+    pub fn gold(text: &str) -> Self {
+        let boxed = !crate::boxed::all_boxed(text).is_empty();
+        if !boxed {
+            let answer = Self::parse(text);
+            let short = answer.error.is_none() && text.len() <= 40;
+            if short || text.len() > HUGE || find::is_mathematics(text) {
+                return answer;
+            }
+        }
+        match find::answer(text, true) {
+            Some(found) if boxed || found.len() < text.trim().len() => Self::parse(&found),
+            _ => Self::parse(text),
+        }
+    }
+
+    /// The answer as written, trimmed.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Why the answer is compared as text, where it is.
+    pub fn error(&self) -> Option<&ParseError> {
+        self.error.as_ref()
+    }
+
+    /// Is this more than words?
+    pub fn is_mathematics(&self) -> bool {
+        !matches!(self.node, Node::Text(_))
+    }
+
+    /// A spelling for counting votes: equal spellings are equal answers, and plain numbers that are equal have one
+    /// spelling. Other equal answers may still be spelled differently; [`Answer::equals`] tells.
+    pub fn spelling(&self) -> String {
+        match &self.exact {
+            Some(value) => value.to_string(),
+            None if self.text.len() > HUGE => self.text.clone(),
+            None => text::compact(&self.text),
+        }
+    }
+
+    /// Do two answers say the same?
+    pub fn equals(&self, other: &Self) -> bool {
+        if let (Some(a), Some(b)) = (&self.exact, &other.exact)
+            // A decimal that differs may still be a rounded value.
+            && (a == b || !(scalar::is_decimal(&self.node) || scalar::is_decimal(&other.node)))
+        {
+            return a == b;
+        }
+        if self.text == other.text {
+            return true;
+        }
+        // What is no mathematics is the same only to the letter, unless it is words throughout.
+        if self.error.is_some() && other.error.is_some() {
+            if self.text.len().max(other.text.len()) > HUGE {
+                return false;
+            }
+            let words = text::only_words(&self.text) && text::only_words(&other.text);
+            return text::compact(&self.text) == text::compact(&other.text)
+                || (words && text::same(&self.text, &other.text));
+        }
+        if self.error.is_some() || other.error.is_some() {
+            return self.same_words(other);
+        }
+        let fuel = Fuel::full();
+        compare::same(&self.node, &other.node, &fuel)
+            || self.reread(other, &fuel)
+            || other.reread(self, &fuel)
+            || self.same_words(other)
+    }
+
+    /// The other readings of commas between digits, where the kinds of the answers ask for them: `100,200` as a list
+    /// where the other is one, and `1,22` as a decimal where the other is a number.
+    fn reread(&self, other: &Self, fuel: &Fuel) -> bool {
+        let commas = match (&self.node, &other.node) {
+            (Node::Number { .. }, Node::List(..) | Node::Set(_)) => Commas::Separate,
+            (Node::List(..), Node::Number { .. }) => Commas::Decimal,
+            _ => return false,
+        };
+        let grouped = self.text.contains(',') && !self.text.contains(' ');
+        grouped
+            && parse::parse(&self.text, commas).is_ok_and(|node| {
+                std::mem::discriminant(&node) != std::mem::discriminant(&self.node)
+                    && compare::same(&node, &other.node, fuel)
+            })
+    }
+
+    /// The same words, where at least one side is words; the same choice, where one is only its letter.
+    fn same_words(&self, other: &Self) -> bool {
+        let words = |answer: &Self| answer.error.is_none() && matches!(answer.node, Node::Text(_));
+        if (words(self) || words(other)) && text::same(&self.text, &other.text) {
+            return true;
+        }
+        let letter = |answer: &Self| text::letters(&answer.text).len() == 1;
+        (letter(self) || letter(other))
+            && text::choice(&self.text).is_some()
+            && text::choice(&self.text) == text::choice(&other.text)
+    }
+
+    /// Does the answer have several parts, so that a response may give them in several boxes?
+    fn is_list(&self) -> bool {
+        let several = |node: &Node| matches!(node, Node::List(..) | Node::Set(_));
+        self.node.any(&several) || self.node.both_signs().is_some() || matches!(self.node, Node::Union(_))
+    }
+}
+
+/// What stands around an answer and says nothing: delimiters, a full stop, escaped escapes.
+fn clean(text: &str) -> Cow<'_, str> {
+    let trimmed = text.trim().trim_matches(['*', '`']).trim();
+    let trimmed = trimmed.trim_end_matches(['.', ',', ';', '$', ' ']);
+    let end = trimmed.len();
+    // `3.` and `\.` are cut; `\$` at the end is not an answer anyway.
+    if doubly_escaped(&trimmed[..end]) {
+        return Cow::Owned(trimmed.replace("\\\\", "\\"));
+    }
+    Cow::Borrowed(trimmed)
+}
+
+/// Is every backslash doubled, as in a text that was quoted once too often?
+fn doubly_escaped(text: &str) -> bool {
+    let mut runs = 0;
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        let run = lex::leading(&rest[at..], |c| c == '\\').len();
+        if run % 2 == 1 {
+            return false;
+        }
+        runs += 1;
+        rest = &rest[at + run..];
+    }
+    runs > 0
+}
+
+/// The final answer of a response.
+pub fn find(response: &str) -> Option<Answer> {
+    find::answer(response, false).map(|text| Answer::parse(&text))
+}
+
+/// The final answer of a response to a problem with this gold answer: where that has several parts, the response may
+/// give them in several boxes.
+pub fn find_like(gold: &Answer, response: &str) -> Option<Answer> {
+    find::answer(response, gold.is_list()).map(|text| Answer::parse(&text))
+}
+
+/// Finds the answer of a response and judges it.
+pub fn grade(gold: &str, response: &str) -> Grade {
+    let gold = Answer::gold(gold);
+    let answer = find_like(&gold, response);
+    let correct = answer.as_ref().is_some_and(|answer| gold.equals(answer));
+    Grade { answer: answer.map(|answer| answer.spelling()), correct }
+}
+
+/// Sorts answers into groups that say the same: for each answer the index of its group, counted in the order of first
+/// appearance. This is how votes are counted.
+pub fn group(answers: &[Answer]) -> Vec<usize> {
+    let mut groups: Vec<(String, &Answer)> = Vec::new();
+    answers
+        .iter()
+        .map(|answer| {
+            let spelling = answer.spelling();
+            let same = |(known, first): &(String, &Answer)| *known == spelling || first.equals(answer);
+            groups.iter().position(same).unwrap_or_else(|| {
+                groups.push((spelling, answer));
+                groups.len() - 1
+            })
+        })
+        .collect()
+}

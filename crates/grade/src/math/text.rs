@@ -1,0 +1,130 @@
+//! Answers that are words: names, choices, "even".
+
+use super::lex::leading;
+
+/// Are these the same words, whatever their case, spacing, punctuation and dress?
+pub(super) fn same(a: &str, b: &str) -> bool {
+    let (left, right) = (letters(a), letters(b));
+    if left.is_empty() || right.is_empty() {
+        return compact(a) == compact(b);
+    }
+    left == right || same_names(a, b)
+}
+
+/// Is there nothing in this text but words?
+pub(super) fn only_words(text: &str) -> bool {
+    !text.contains(|c: char| c.is_ascii_digit() || "+-^_=<>/\\{}|".contains(c))
+}
+
+/// Lists of names in any order: `Alice, Bob and Carol`.
+fn same_names(a: &str, b: &str) -> bool {
+    let names = |text: &str| {
+        let plain = plain(text);
+        let mut names: Vec<String> =
+            plain.split([',', ';']).flat_map(|part| part.split(" and ")).map(letters).collect();
+        names.retain(|name| !name.is_empty());
+        names.sort_unstable();
+        names
+    };
+    let (left, right) = (names(a), names(b));
+    left.len() > 1 && left == right
+}
+
+/// The letters and digits, in lower case.
+pub(super) fn letters(text: &str) -> String {
+    plain(text).chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// The text without commands that only dress it.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        plain.push_str(&rest[..at]);
+        let name = leading(&rest[at + 1..], |c| c.is_ascii_alphabetic());
+        let dress = name.starts_with("text")
+            || matches!(
+                name,
+                "mathrm"
+                    | "mathbf"
+                    | "mbox"
+                    | "hbox"
+                    | "left"
+                    | "right"
+                    | "quad"
+                    | "qquad"
+                    | "operatorname"
+                    | "displaystyle"
+                    | "boxed"
+                    | "fbox"
+                    | "mathit"
+                    | "emph"
+                    | "bf"
+                    | "rm"
+            );
+        if !dress {
+            plain.push_str(name);
+        }
+        plain.push(' ');
+        rest = &rest[at + 1 + name.len()..];
+    }
+    plain.push_str(rest);
+    plain
+}
+
+const DRESSES: [&str; 8] = ["\\left", "\\right", "\\displaystyle", "\\,", "\\!", "\\;", "\\:", "\\ "];
+
+/// The whole text without what only spaces it: for what is neither mathematics nor words.
+pub(super) fn compact(text: &str) -> String {
+    let mut compact = String::with_capacity(text.len());
+    let mut rest = text;
+    'scan: while let Some(first) = rest.chars().next() {
+        let dresses: &[&str] = if first == '\\' { &DRESSES } else { &[] };
+        for dress in dresses {
+            let longer =
+                |after: &str| dress.len() > 2 && after.starts_with(|c: char| c.is_ascii_alphabetic());
+            if let Some(after) = rest.strip_prefix(*dress)
+                && !longer(after)
+            {
+                rest = after;
+                continue 'scan;
+            }
+        }
+        if !first.is_whitespace() && first != '$' {
+            compact.push(first);
+        }
+        rest = &rest[first.len_utf8()..];
+    }
+    compact
+}
+
+/// Does a bare answer read as words rather than as a product of symbols?
+pub(super) fn is_words(text: &str) -> bool {
+    let mut longest = 0;
+    let mut runs = 0;
+    let mut capitalised = false;
+    for run in text.split(|c: char| c.is_whitespace() || ",.;'’-".contains(c)).filter(|run| !run.is_empty())
+    {
+        if !run.chars().all(char::is_alphabetic) {
+            return false;
+        }
+        runs += 1;
+        longest = longest.max(run.chars().count());
+        capitalised |= run.starts_with(char::is_uppercase) && run.chars().skip(1).all(char::is_lowercase);
+    }
+    // `abc` may be a product, `Amy` and `north` are not.
+    let known = runs == 1 && super::words::word(text.trim()).is_some();
+    !known && (longest >= 4 || (longest == 3 && capitalised) || (runs > 1 && longest >= 3))
+}
+
+/// The letter of a choice given with or without what it stands for: `C`, `(C)`, `\textbf{(C)}\ 5`, `C. north`.
+pub(super) fn choice(text: &str) -> Option<char> {
+    let plain = plain(text);
+    let trimmed = plain.trim_matches(|c: char| c.is_whitespace() || "{}$*~".contains(c));
+    let opened = trimmed.starts_with('(');
+    let body = trimmed.strip_prefix('(').unwrap_or(trimmed).trim_start();
+    let letter = body.chars().next().filter(|c| c.is_ascii_uppercase())?;
+    let after = body[1..].trim_start_matches([' ', '}']);
+    let closed = after.starts_with(')') || (!opened && after.starts_with([':', '.']));
+    (after.is_empty() || closed).then_some(letter)
+}

@@ -1,0 +1,301 @@
+//! The vocabulary: commands, words, characters and units.
+
+use super::{
+    lex::{Shape, Token, leading},
+    node::{Constant, Fold, Function, Operator},
+    number::Literal,
+};
+
+/// What a command means.
+pub(super) enum Command {
+    Token(Token),
+    /// Only changes the looks.
+    Skip,
+    /// The first bytes of its name are such a command: `\quadx`.
+    SkipPart(usize),
+    /// Its argument is words.
+    Text,
+    /// `\begin` or `\end`.
+    Environment,
+}
+
+pub(super) fn command(name: &str) -> Command {
+    if let Some(token) =
+        operator(name).or_else(|| fence(name)).or_else(|| function(name).map(Token::Function))
+    {
+        return Command::Token(token);
+    }
+    Command::Token(match name {
+        "frac" | "dfrac" | "tfrac" | "cfrac" => Token::Fraction,
+        "binom" | "dbinom" | "tbinom" => Token::Binomial,
+        "choose" => Token::Choose,
+        "sqrt" => Token::SquareRoot,
+        "sum" => Token::Series(Fold::Sum),
+        "prod" => Token::Series(Fold::Product),
+        "int" => Token::Series(Fold::Integral),
+        "pi" => Token::Constant(Constant::Pi),
+        "infty" | "infin" => Token::Constant(Constant::Infinity),
+        "imath" => Token::Constant(Constant::I),
+        "emptyset" | "varnothing" | "O" => Token::EmptySet,
+        "R" | "reals" | "Reals" => Token::Reals,
+        "dots" | "ldots" | "cdots" | "dotsc" | "vdots" | "ddots" => Token::Text("…".into()),
+        "begin" | "end" => return Command::Environment,
+        "text" | "textbf" | "textit" | "textrm" | "textnormal" | "textsf" | "texttt" | "textsc" | "mbox"
+        | "hbox" | "mathrm" | "mathbf" | "mathit" | "mathsf" | "operatorname" | "emph" | "rm" | "mathbb"
+        | "pmod" | "pod" => {
+            return Command::Text;
+        }
+        "left" | "right" | "middle" | "big" | "Big" | "bigg" | "Bigg" | "bigl" | "bigr" | "Bigl" | "Bigr"
+        | "biggl" | "biggr" | "Biggl" | "Biggr" | "displaystyle" | "textstyle" | "scriptstyle" | "limits"
+        | "nolimits" | "boldsymbol" | "bm" | "bold" | "bf" | "vec" | "hat" | "widehat" | "tilde"
+        | "overline" | "underline" | "bar" | "overrightarrow" | "quad" | "qquad" | "enspace"
+        | "thinspace" | "boxed" | "fbox" | "hspace" | "ensuremath" | "mathcal" | "mathscr" | "mathfrak"
+        | "color" | "nonumber" | "hfill" | "space" | "newline" => return Command::Skip,
+        _ => return unknown_command(name),
+    })
+}
+
+/// Greek letters and whatever else has no meaning here are names.
+fn unknown_command(name: &str) -> Command {
+    for prefix in ["qquad", "quad"] {
+        if name.starts_with(prefix) {
+            return Command::SkipPart(prefix.len());
+        }
+    }
+    Command::Token(Token::Symbol(format!("\\{name}").into()))
+}
+
+fn operator(name: &str) -> Option<Token> {
+    Some(match name {
+        "pm" => Token::PlusMinus,
+        "mp" => Token::MinusPlus,
+        "times" | "cdot" | "ast" | "cdotp" | "bullet" => Token::Times,
+        "div" => Token::Divide,
+        "colon" => Token::Colon,
+        "le" | "leq" | "leqslant" | "leqq" => Token::Relation(Operator::LessEqual),
+        "ge" | "geq" | "geqslant" | "geqq" => Token::Relation(Operator::GreaterEqual),
+        "lt" => Token::Relation(Operator::Less),
+        "gt" => Token::Relation(Operator::Greater),
+        "ne" | "neq" => Token::Relation(Operator::NotEqual),
+        "equiv" => Token::Relation(Operator::Equal),
+        "approx" | "simeq" | "approxeq" | "thickapprox" => Token::Relation(Operator::Approximately),
+        "in" => Token::Relation(Operator::In),
+        "cup" | "bigcup" => Token::Cup,
+        "cap" | "bigcap" => Token::Cap,
+        "setminus" | "backslash" | "smallsetminus" => Token::Without,
+        "lor" | "vee" => Token::Or,
+        "land" | "wedge" => Token::And,
+        "circ" | "degree" | "degrees" => Token::Degree,
+        "prime" => Token::Prime,
+        _ => return None,
+    })
+}
+
+fn fence(name: &str) -> Option<Token> {
+    Some(match name {
+        "lfloor" => Token::Open(Shape::Floor),
+        "rfloor" => Token::Close(Shape::Floor),
+        "lceil" => Token::Open(Shape::Ceiling),
+        "rceil" => Token::Close(Shape::Ceiling),
+        "langle" | "lparen" => Token::Open(Shape::Round),
+        "rangle" | "rparen" => Token::Close(Shape::Round),
+        "lbrack" => Token::Open(Shape::Square),
+        "rbrack" => Token::Close(Shape::Square),
+        "lbrace" => Token::Open(Shape::Brace),
+        "rbrace" => Token::Close(Shape::Brace),
+        "lvert" | "rvert" | "vert" | "mid" | "Vert" | "lVert" | "rVert" => Token::Bar,
+        _ => return None,
+    })
+}
+
+fn function(name: &str) -> Option<Function> {
+    Some(match name {
+        "sin" => Function::Sin,
+        "cos" => Function::Cos,
+        "tan" | "tg" => Function::Tan,
+        "cot" | "ctg" | "cotg" => Function::Cot,
+        "sec" => Function::Sec,
+        "csc" | "cosec" => Function::Csc,
+        "arcsin" | "asin" => Function::Arcsin,
+        "arccos" | "acos" => Function::Arccos,
+        "arctan" | "atan" | "arctg" => Function::Arctan,
+        "arccot" | "arcctg" => Function::Arccot,
+        "sinh" => Function::Sinh,
+        "cosh" => Function::Cosh,
+        "tanh" => Function::Tanh,
+        "ln" => Function::Ln,
+        "log" | "lg" => Function::Log,
+        "exp" => Function::Exp,
+        "max" => Function::Max,
+        "min" => Function::Min,
+        "gcd" => Function::Gcd,
+        "lcm" => Function::Lcm,
+        "abs" => Function::Abs,
+        "floor" => Function::Floor,
+        "ceil" => Function::Ceiling,
+        "bmod" | "mod" => Function::Mod,
+        _ => return None,
+    })
+}
+
+/// A word that means something by itself.
+pub(super) fn word(run: &str) -> Option<Token> {
+    if let Some(function) = function(run) {
+        return Some(Token::Function(function));
+    }
+    let lower = run.to_ascii_lowercase();
+    Some(match lower.as_str() {
+        "sqrt" => Token::SquareRoot,
+        "pi" => Token::Constant(Constant::Pi),
+        "inf" | "infty" | "infinity" | "oo" => Token::Constant(Constant::Infinity),
+        "and" => Token::And,
+        "or" => Token::Or,
+        "percent" | "percents" | "percentage" | "pct" => Token::Percent,
+        "degree" | "degrees" | "deg" => Token::Degree,
+        "alpha" | "beta" | "gamma" | "delta" | "theta" | "lambda" | "omega" | "phi" | "sigma" => {
+            Token::Symbol(format!("\\{lower}").into())
+        }
+        _ => return None,
+    })
+}
+
+/// What a character outside ASCII letters and digits means.
+pub(super) enum Glyph {
+    Tokens(Vec<Token>),
+    Skip,
+    Unknown,
+}
+
+pub(super) fn character(c: char) -> Glyph {
+    if let Some((over, under)) = vulgar_fraction(c) {
+        return Glyph::Tokens(vec![Token::Number(Literal::fraction(over, under))]);
+    }
+    if let Some(digit) = "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().position(|superscript| superscript == c) {
+        return Glyph::Tokens(vec![Token::Caret, Token::Number(Literal::integer(digit as i64))]);
+    }
+    Glyph::Tokens(vec![match c {
+        '+' | '＋' => Token::Plus,
+        '-' | '−' | '–' | '—' | '﹣' | '－' => Token::Minus,
+        '±' => Token::PlusMinus,
+        '∓' => Token::MinusPlus,
+        '*' | '×' | '·' | '⋅' | '∙' | '∗' | '•' => Token::Times,
+        '/' | '÷' | '⁄' | '∕' => Token::Divide,
+        ':' | '∶' => Token::Colon,
+        '^' => Token::Caret,
+        '!' => Token::Factorial,
+        '%' | '％' => Token::Percent,
+        '°' | 'º' => Token::Degree,
+        '\'' | '′' => Token::Prime,
+        ',' | ';' | '，' | '、' => Token::Comma,
+        '=' => Token::Relation(Operator::Equal),
+        '<' => Token::Relation(Operator::Less),
+        '>' => Token::Relation(Operator::Greater),
+        '≤' | '⩽' => Token::Relation(Operator::LessEqual),
+        '≥' | '⩾' => Token::Relation(Operator::GreaterEqual),
+        '≠' => Token::Relation(Operator::NotEqual),
+        '≈' => Token::Relation(Operator::Approximately),
+        '∈' => Token::Relation(Operator::In),
+        '∪' => Token::Cup,
+        '∩' => Token::Cap,
+        '∖' => Token::Without,
+        '(' | '（' | '⟨' => Token::Open(Shape::Round),
+        ')' | '）' | '⟩' => Token::Close(Shape::Round),
+        '[' => Token::Open(Shape::Square),
+        ']' => Token::Close(Shape::Square),
+        '⌊' => Token::Open(Shape::Floor),
+        '⌋' => Token::Close(Shape::Floor),
+        '⌈' => Token::Open(Shape::Ceiling),
+        '⌉' => Token::Close(Shape::Ceiling),
+        '|' | '∣' => Token::Bar,
+        '&' => Token::Cell,
+        '√' => Token::SquareRoot,
+        'π' => Token::Constant(Constant::Pi),
+        '∞' => Token::Constant(Constant::Infinity),
+        '∅' | 'Ø' => Token::EmptySet,
+        'ℝ' => Token::Reals,
+        '∨' => Token::Or,
+        '∧' => Token::And,
+        '$' | '#' | '~' | '€' | '£' | '¥' | '"' | '“' | '”' | '`' | '?' => return Glyph::Skip,
+        c if c.is_whitespace() || matches!(c, '\u{200b}' | '\u{2061}' | '\u{feff}') => return Glyph::Skip,
+        _ => return Glyph::Unknown,
+    }])
+}
+
+fn vulgar_fraction(c: char) -> Option<(i64, i64)> {
+    Some(match c {
+        '½' => (1, 2),
+        '⅓' => (1, 3),
+        '⅔' => (2, 3),
+        '¼' => (1, 4),
+        '¾' => (3, 4),
+        '⅕' => (1, 5),
+        '⅖' => (2, 5),
+        '⅗' => (3, 5),
+        '⅘' => (4, 5),
+        '⅙' => (1, 6),
+        '⅚' => (5, 6),
+        '⅐' => (1, 7),
+        '⅛' => (1, 8),
+        '⅜' => (3, 8),
+        '⅝' => (5, 8),
+        '⅞' => (7, 8),
+        '⅑' => (1, 9),
+        '⅒' => (1, 10),
+        _ => return None,
+    })
+}
+
+/// The base that a subscript names: `8`, `{8}`, `\text{eight}`.
+pub(super) fn base(subscript: &str) -> Option<u32> {
+    let name = subscript.trim().trim_start_matches("\\text").trim_matches(['{', '}', ' ']);
+    match name {
+        "two" => Some(2),
+        "three" => Some(3),
+        "five" => Some(5),
+        "seven" => Some(7),
+        "eight" => Some(8),
+        "nine" => Some(9),
+        "ten" => Some(10),
+        digits => digits.parse().ok().filter(|base| (2..=36).contains(base)),
+    }
+}
+
+/// Units short enough to be taken for a product of symbols.
+const SHORT_UNITS: [&str; 51] = [
+    "mm", "cm", "dm", "km", "nm", "in", "ft", "yd", "mi", "mg", "kg", "lb", "lbs", "oz", "ml", "mL", "sec",
+    "secs", "min", "mins", "hr", "hrs", "ms", "Hz", "kHz", "mph", "kph", "kmh", "rad", "rads", "cents",
+    "cent", "usd", "USD", "sq", "pts", "days", "day", "way", "ways", "men", "cm²", "feet", "inch", "mol",
+    "rpm", "AM", "th", "st", "nd", "rd",
+];
+
+/// Is this run of letters after a number what the number counts?
+pub(super) fn is_unit(run: &str, gap: bool) -> bool {
+    if matches!(run, "min" | "max") {
+        return false;
+    }
+    SHORT_UNITS.contains(&run) || (gap && run.len() >= 4)
+}
+
+/// How much of a text is a unit: `cm^2`, `miles per hour`, `m/s`, `square units`.
+pub(super) fn unit_length(text: &str) -> usize {
+    let mut at = 0;
+    loop {
+        let run = leading(&text[at..], |c| c.is_alphabetic());
+        if run.is_empty() || (at > 0 && matches!(word(run), Some(Token::And | Token::Or))) {
+            return text[..at].trim_end_matches(|c: char| !c.is_alphanumeric() && !"}²³".contains(c)).len();
+        }
+        at += run.len();
+        let rest = &text[at..];
+        let exponent = rest.strip_prefix('^').map_or(0, |rest| {
+            let (_, length) = super::lex::argument(rest);
+            1 + length
+        });
+        at += exponent;
+        at += leading(&text[at..], |c| matches!(c, '²' | '³' | '.' | '\'' | '-')).len();
+        let between = leading(&text[at..], |c| matches!(c, ' ' | '/'));
+        if between.is_empty() {
+            return at;
+        }
+        at += between.len();
+    }
+}
