@@ -136,8 +136,8 @@ fn is_complete(tree: &Tree) -> bool {
 
 /// Grades every sequence of a tree.
 pub fn grade(session: &Session, grader: &Grader, tree: &Tree) -> Outcome {
-    let grades = tree.ids().map(|id| grader.grade(&session.text(&tree.path(id))));
-    let (answers, correct) = grades.map(|g| (g.answer, g.correct)).unzip();
+    let grades = grader.grade_all(tree.ids().map(|id| session.text(&tree.path(id))));
+    let (answers, correct) = grades.into_iter().map(|g| (g.answer, g.correct)).unzip();
     Outcome { answers, correct, tokens: tree.tokens_generated() }
 }
 

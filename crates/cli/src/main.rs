@@ -2,8 +2,10 @@
 
 mod args;
 mod compare;
+mod data;
 mod demo;
 mod engine;
+mod grade;
 mod interrupt;
 mod picture;
 mod progress;
@@ -30,6 +32,8 @@ enum Command {
     Demo(demo::Args),
     /// Grow the tree of one problem: the votes, the answer, and what it cost
     Solve(solve::Args),
+    /// Is each of these answers right? Adds "correct" to lines of JSON
+    Grade(grade::Args),
     /// The embedded engine: what it runs on here, and how fast it is
     #[command(subcommand)]
     Engine(engine::Command),
@@ -72,6 +76,7 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Demo(args) => demo::run(&args),
         Command::Solve(args) => solve::run(&args),
+        Command::Grade(args) => grade::run(&args),
         Command::Engine(command) => engine::run(&command),
     };
     match result {

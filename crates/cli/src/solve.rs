@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let tokens = session.encode(args.problem.trim(), args.system.as_deref(), args.raw)?;
     let prompt =
         session.prompt(tokens, args.problem.trim(), args.max_tokens, &args.sampling, &args.forking)?;
-    let grader = Grader::Exact { gold: args.answer.clone().unwrap_or_default() };
+    let grader = Grader::Math { gold: args.answer.clone().unwrap_or_default() };
     let plan = args.forking.plan(args.sampling.seed, args.forking.theta(args.method, &session.profile));
 
     let begun = Instant::now();

@@ -26,6 +26,7 @@ pub mod command;
 pub mod expression;
 pub mod math;
 pub mod number;
+pub mod ordered;
 #[cfg(unix)]
 mod process;
 mod rational;
@@ -75,10 +76,11 @@ impl Grader {
             Self::Choice { choices, .. } => {
                 choice::find(response, letters(choices), choices).map(String::from)
             }
-            Self::Expression { .. } | Self::Exact { .. } => {
-                let content = boxed::last_boxed(response)?.trim();
-                (!content.is_empty()).then(|| self.spell(content))
-            }
+            // Spaces go only where the text is an expression: `1 2` must not become the number 12.
+            Self::Expression { .. } => boxed_content(response).map(|content| {
+                Expression::parse(content).map_or_else(|_| content.to_owned(), |e| e.to_string())
+            }),
+            Self::Exact { .. } => boxed_content(response).map(number::canonical),
         }
     }
 
@@ -96,16 +98,6 @@ impl Grader {
         }
     }
 
-    /// Do two answers count as one vote?
-    pub fn same(&self, a: &str, b: &str) -> bool {
-        match self {
-            Self::Math { .. } => a == b || math::Answer::parse(a).equals(&math::Answer::parse(b)),
-            Self::Expression { .. } | Self::Exact { .. } | Self::Choice { .. } => {
-                self.spell(a) == self.spell(b)
-            }
-        }
-    }
-
     /// Finds the answer and judges it.
     pub fn grade(&self, response: &str) -> Grade {
         // The answer's spelling may say less than its text does, so it is judged before it is spelled.
@@ -117,17 +109,18 @@ impl Grader {
         Grade { answer, correct }
     }
 
-    fn spell(&self, answer: &str) -> String {
+    /// Grades the responses to one prompt. Answers that say the same get one spelling, the first's, so that votes count them
+    /// together.
+    pub fn grade_all<R: AsRef<str>>(&self, responses: impl IntoIterator<Item = R>) -> Vec<Grade> {
         match self {
-            // Spaces go only where the text is an expression: `1 2` must not become the number 12.
-            Self::Expression { .. } => {
-                Expression::parse(answer).map_or_else(|_| answer.to_owned(), |e| e.to_string())
-            }
-            Self::Exact { .. } => number::canonical(answer),
-            Self::Math { .. } => math::Answer::parse(answer).spelling(),
-            Self::Choice { .. } => answer.trim().to_ascii_uppercase(),
+            Self::Math { gold } => math::grade_all(gold, responses),
+            _ => responses.into_iter().map(|response| self.grade(response.as_ref())).collect(),
         }
     }
+}
+
+fn boxed_content(response: &str) -> Option<&str> {
+    boxed::last_boxed(response).map(str::trim).filter(|content| !content.is_empty())
 }
 
 /// How many letters a choice may have.

@@ -450,8 +450,11 @@ fn answers_in_responses() {
 #[test]
 fn votes_are_counted_by_meaning() {
     let answers = ["1/2", "0.5", r"\frac12", "2", r"\sqrt4", r"\text{two}", "x=2", r"50\%"];
-    let answers: Vec<Answer> = answers.iter().map(|text| Answer::parse(text)).collect();
-    assert_eq!(math::group(&answers), [0, 0, 0, 1, 1, 2, 1, 0]);
+    let grades = math::grade_all("2", answers.map(|answer| format!(r"so \boxed{{{answer}}}")));
+    let votes: Vec<(&str, bool)> =
+        grades.iter().map(|grade| (grade.answer.as_deref().unwrap(), grade.correct)).collect();
+    let (half, two, word) = (("1/2", false), ("2", true), (r"\text{two}", false));
+    assert_eq!(votes, [half, half, half, two, two, word, two, half]);
 }
 
 #[test]

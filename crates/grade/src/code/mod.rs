@@ -39,7 +39,6 @@ mod conversation;
 mod equality;
 mod extract;
 mod marshal;
-mod pool;
 mod problem;
 mod reference;
 mod trial;
@@ -51,11 +50,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::ordered::{Ordered, ordered};
 use crate::sandbox::{Sandbox, SandboxError};
 use reference::Reference;
 use trial::Trial;
 
-pub use pool::Verdicts;
 pub use problem::Problem;
 
 /// Why there is no verdict. None of these is the tested program's doing.
@@ -176,7 +175,21 @@ impl CodeGrader {
         self.grade_unless(id, response, &AtomicBool::new(false))
     }
 
-    fn grade_unless(&self, id: &str, response: &str, cancel: &AtomicBool) -> Result<Verdict, CodeError> {
+    /// Grades samples, each a problem's id and a response, and yields the verdicts in order as they come. Dropped before its
+    /// end, it kills the programs that run.
+    pub fn grade_all<S>(self: &Arc<Self>, samples: S) -> Ordered<(String, String), Result<Verdict, CodeError>>
+    where
+        S: IntoIterator<Item = (String, String)>,
+        S::IntoIter: Send + 'static,
+    {
+        let grader = Arc::clone(self);
+        ordered(self.workers, samples.into_iter(), move |(id, response): (String, String), cancel| {
+            grader.grade_unless(&id, &response, cancel)
+        })
+    }
+
+    /// Grades one response, unless `cancel` becomes true before it is done.
+    pub fn grade_unless(&self, id: &str, response: &str, cancel: &AtomicBool) -> Result<Verdict, CodeError> {
         let number = *self.numbers.get(id).ok_or_else(|| CodeError::Unknown { id: id.to_owned() })?;
         let problem = &self.problems[number];
         let reference = {

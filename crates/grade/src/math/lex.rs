@@ -60,6 +60,8 @@ pub(super) enum Token {
     Unit(Box<str>),
     /// A number's subscript.
     Base(u32),
+    /// A character that has no place in mathematics or in words.
+    Stray,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,8 +193,7 @@ impl<'a> Lexer<'a> {
                 let name: String = first.to_lowercase().collect();
                 self.push(Token::Symbol(name.into()), length);
             }
-            // Anything else is a text of its own: the parser will not find sense in it.
-            words::Glyph::Unknown => self.push(Token::Text(first.to_string().into()), length),
+            words::Glyph::Unknown => self.push(Token::Stray, length),
         }
     }
 

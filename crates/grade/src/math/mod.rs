@@ -226,25 +226,33 @@ pub fn find_like(gold: &Answer, response: &str) -> Option<Answer> {
 
 /// Finds the answer of a response and judges it.
 pub fn grade(gold: &str, response: &str) -> Grade {
-    let gold = Answer::gold(gold);
-    let answer = find_like(&gold, response);
-    let correct = answer.as_ref().is_some_and(|answer| gold.equals(answer));
+    let (answer, correct) = judge(&Answer::gold(gold), response);
     Grade { answer: answer.map(|answer| answer.spelling()), correct }
 }
 
-/// Sorts answers into groups that say the same: for each answer the index of its group, counted in the order of first
-/// appearance. This is how votes are counted.
-pub fn group(answers: &[Answer]) -> Vec<usize> {
-    let mut groups: Vec<(String, &Answer)> = Vec::new();
-    answers
-        .iter()
-        .map(|answer| {
-            let spelling = answer.spelling();
-            let same = |(known, first): &(String, &Answer)| *known == spelling || first.equals(answer);
-            groups.iter().position(same).unwrap_or_else(|| {
-                groups.push((spelling, answer));
-                groups.len() - 1
-            })
-        })
-        .collect()
+/// The same for many responses. Answers that say the same get one spelling, that of the first of them.
+pub fn grade_all<R: AsRef<str>>(gold: &str, responses: impl IntoIterator<Item = R>) -> Vec<Grade> {
+    let gold = Answer::gold(gold);
+    let mut known: Vec<(String, Answer)> = Vec::new();
+    let mut name = |answer: Answer| {
+        let spelling = answer.spelling();
+        match known.iter().find(|(first, other)| *first == spelling || other.equals(&answer)) {
+            Some((first, _)) => first.clone(),
+            None => {
+                known.push((spelling.clone(), answer));
+                spelling
+            }
+        }
+    };
+    let grade = |response: R| {
+        let (answer, correct) = judge(&gold, response.as_ref());
+        Grade { answer: answer.map(&mut name), correct }
+    };
+    responses.into_iter().map(grade).collect()
+}
+
+fn judge(gold: &Answer, response: &str) -> (Option<Answer>, bool) {
+    let answer = find_like(gold, response);
+    let correct = answer.as_ref().is_some_and(|answer| gold.equals(answer));
+    (answer, correct)
 }

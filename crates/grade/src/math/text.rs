@@ -30,9 +30,13 @@ fn same_names(a: &str, b: &str) -> bool {
     left.len() > 1 && left == right
 }
 
-/// The letters and digits, in lower case.
+/// The text in lower case without spacing and punctuation. What is neither, such as the sign for what is no text at all,
+/// stays: it says something.
 pub(super) fn letters(text: &str) -> String {
-    plain(text).chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    let silent = |c: char| {
+        c.is_ascii_punctuation() || c.is_whitespace() || c.is_control() || "–—‘’“”„…·•«»¡¿°".contains(c)
+    };
+    plain(text).chars().filter(|&c| !silent(c)).flat_map(char::to_lowercase).collect()
 }
 
 /// The text without commands that only dress it.

@@ -48,10 +48,6 @@ def lines(command, samples, **options):
     return [json.loads(line) for line in output.splitlines()]
 
 
-def show(outcome):
-    return outcome if isinstance(outcome, str) else " ".join(str(value) for value in outcome.values())
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--each", type=int, default=2)
@@ -69,8 +65,9 @@ def main():
         samples = [json.loads(line) for line in subprocess.check_output(mutate, text=True).splitlines()]
 
         start = time.time()
-        cargo = ["cargo", "run", "--quiet", "--release", "-p", "eager-grade", "--example", "humaneval", "--", data]
-        ours = lines(cargo, samples, cwd=HERE)
+        grade = ["cargo", "run", "--quiet", "--release", "-p", "eager", "--", "grade", "--kind=code", "--explain"]
+        fenced = lambda sample: {"gold": sample["task_id"], "pred": f"```python\n{sample['solution']}\n```"}
+        ours = lines([*grade, "--problems", data], map(fenced, samples), cwd=HERE)
         print(f"ours: {len(ours)} verdicts in {time.time() - start:.0f} s, the build included", file=sys.stderr)
 
         start = time.time()
@@ -93,7 +90,7 @@ def main():
         if our["correct"] == their["correct"]:
             agree += 1
         else:
-            print(f"{sample['task_id']}: ours {show(our['base'])} / {show(our['plus'])}, "
+            print(f"{sample['task_id']}: ours {our['detail']['base']} / {our['detail']['plus']}, "
                   f"evalplus {their['base']} / {their['plus']}\n{sample['solution']}\n")
     wrong = sum(not their["correct"] for their in theirs)
     print(f"{agree} of {len(samples)} verdicts agree ({agree / len(samples):.2%}); {wrong} mutants are wrong")
