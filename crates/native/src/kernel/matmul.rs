@@ -154,8 +154,8 @@ pub(crate) fn at_least<T: Clone + Default>(buffer: &mut Vec<T>, len: usize) -> &
 pub(crate) fn matmul(threads: &Threads, isa: Isa, weights: &Packed, x: &Input, out: &mut Vec<f32>) {
     let sheet = Sheet::new(at_least(out, x.rows * weights.outputs), weights.outputs);
     let panels: usize = weights.parts.iter().map(Part::panels).sum();
-    // Whole pairs, which is how they are multiplied.
-    let step = (panels / (TASKS_PER_THREAD * threads.count())).next_multiple_of(2).max(2);
+    // Whole tiles, which is how they are multiplied.
+    let step = (panels / (TASKS_PER_THREAD * threads.count())).next_multiple_of(4).max(4);
     threads.run(panels.div_ceil(step), |_, task| {
         let (mut first, mut before) = (task * step, 0);
         let end = panels.min(first + step);

@@ -187,26 +187,30 @@ impl BlockPanels {
         out: &mut Columns<'_>,
     ) {
         debug_assert_eq!(self.place.per_word, isa.activations_per_word());
-        for first in panels.clone().step_by(2) {
-            let pair = [self.panel(first), self.panel((first + 1).min(panels.end - 1))];
-            let pair = &pair[..(panels.end - first).min(2)];
+        for first in panels.clone().step_by(tile::WIDE) {
+            let count = (panels.end - first).min(tile::WIDE);
+            let mut some = [self.panel(first); tile::WIDE];
+            for (at, panel) in some[..count].iter_mut().enumerate() {
+                *panel = self.panel(first + at);
+            }
+            let some = &some[..count];
             let column = (first - panels.start) * LANES;
             let rows = rows.clone();
             match isa.0 {
                 // SAFETY: plain code needs no special instructions.
-                Level::Portable => unsafe { tile::multiply::<unit::Plain>(x, rows, pair, column, out) },
+                Level::Portable => unsafe { tile::multiply::<unit::Plain>(x, rows, some, column, out) },
                 // SAFETY: an `Isa` of this level exists only where the machine reported these features; so for the next.
                 #[cfg(target_arch = "x86_64")]
-                Level::Avx2 => unsafe { avx2(x, rows, pair, column, out) },
+                Level::Avx2 => unsafe { avx2(x, rows, some, column, out) },
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: as above.
-                Level::Avx512 => unsafe { avx512(x, rows, pair, column, out) },
+                Level::Avx512 => unsafe { avx512(x, rows, some, column, out) },
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: as above.
-                Level::Vnni => unsafe { vnni(x, rows, pair, column, out) },
+                Level::Vnni => unsafe { vnni(x, rows, some, column, out) },
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: as above.
-                Level::Vnni8 => unsafe { vnni8(x, rows, pair, column, out) },
+                Level::Vnni8 => unsafe { vnni8(x, rows, some, column, out) },
             }
         }
     }

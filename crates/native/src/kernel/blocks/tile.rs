@@ -1,4 +1,4 @@
-//! Rows of activations against 16 outputs.
+//! Rows of activations against panels of 16 outputs.
 
 use std::ops::Range;
 
@@ -7,7 +7,10 @@ use super::{BLOCK, Panel};
 use crate::kernel::sheet::Columns;
 use crate::kernel::unit::{LANES, Line, Unit};
 
-/// Some rows against one panel or two, in tiles as tall as the unit likes them. Results go to the columns from
+/// Panels of a wide tile.
+pub(super) const WIDE: usize = 4;
+
+/// Some rows against some panels of one matrix, in tiles as large as the unit likes them. Results go to the columns from
 /// `first_column` on.
 ///
 /// # Safety
@@ -32,7 +35,7 @@ pub(super) unsafe fn multiply<U: Unit>(
                 }
             };
         }
-        tile!(1 2 3 4 5 6 7 8);
+        tile!(1 2 3 4);
         at += height;
     }
 }
@@ -51,22 +54,40 @@ unsafe fn tile<U: Unit, const ROWS: usize>(
     if ROWS > U::ROWS {
         return;
     }
+    let (wide, rest) = panels.as_chunks::<WIDE>();
+    let nibbles = panels.first().is_some_and(|panel| panel.nibbles);
+    let mut column = first_column;
     // SAFETY: the caller vouches for the instructions.
     unsafe {
-        match panels {
-            [one, two] if U::PAIRS && one.nibbles => {
-                walk::<U, ROWS, 2, true>(x, first, [*one, *two], first_column, out)
+        for panels in wide {
+            match (U::WIDE, nibbles) {
+                (true, true) => walk::<U, ROWS, WIDE, true>(x, first, *panels, column, out),
+                (true, false) => walk::<U, ROWS, WIDE, false>(x, first, *panels, column, out),
+                (false, _) => one_by_one::<U, ROWS>(x, first, panels, column, out),
             }
-            [one, two] if U::PAIRS => walk::<U, ROWS, 2, false>(x, first, [*one, *two], first_column, out),
-            _ => {
-                for (at, panel) in panels.iter().enumerate() {
-                    match panel.nibbles {
-                        true => walk::<U, ROWS, 1, true>(x, first, [*panel], first_column + at * LANES, out),
-                        false => {
-                            walk::<U, ROWS, 1, false>(x, first, [*panel], first_column + at * LANES, out)
-                        }
-                    }
-                }
+            column += WIDE * LANES;
+        }
+        one_by_one::<U, ROWS>(x, first, rest, column, out);
+    }
+}
+
+/// # Safety
+/// The machine must have the unit's instructions.
+#[inline(always)]
+unsafe fn one_by_one<U: Unit, const ROWS: usize>(
+    x: &CodeRows,
+    first: usize,
+    panels: &[Panel<'_>],
+    first_column: usize,
+    out: &mut Columns<'_>,
+) {
+    for (at, panel) in panels.iter().enumerate() {
+        let column = first_column + at * LANES;
+        // SAFETY: the caller vouches for the instructions.
+        unsafe {
+            match panel.nibbles {
+                true => walk::<U, ROWS, 1, true>(x, first, [*panel], column, out),
+                false => walk::<U, ROWS, 1, false>(x, first, [*panel], column, out),
             }
         }
     }

@@ -40,8 +40,8 @@ pub(crate) trait Unit {
     type Floats: Copy;
     /// Rows in the tallest tile whose sums and results stay in registers.
     const ROWS: usize;
-    /// Are two panels at a time better than one? They are where reading activations would hold the unit up.
-    const PAIRS: bool;
+    /// Are several panels at a time better than one? They are where reading activations would hold the unit up.
+    const WIDE: bool;
     /// Activations in a word.
     const PER_WORD: usize;
 
@@ -132,7 +132,7 @@ impl Unit for Plain {
     type Codes = [[i16; 2]; LANES];
     type Floats = [f32; LANES];
     const ROWS: usize = 4;
-    const PAIRS: bool = false;
+    const WIDE: bool = false;
     const PER_WORD: usize = 2;
 
     #[inline(always)]

@@ -29,8 +29,8 @@ macro_rules! wide_unit {
             type Sums = __m512i;
             type Codes = __m512i;
             type Floats = __m512;
-            const ROWS: usize = 8;
-            const PAIRS: bool = true;
+            const ROWS: usize = 4;
+            const WIDE: bool = true;
             const PER_WORD: usize = $per_word;
 
             #[inline(always)]
@@ -214,7 +214,7 @@ impl Unit for Avx2 {
     type Codes = [__m256i; 2];
     type Floats = [__m256; 2];
     const ROWS: usize = 3;
-    const PAIRS: bool = false;
+    const WIDE: bool = false;
     const PER_WORD: usize = 2;
 
     #[inline(always)]
