@@ -180,6 +180,26 @@ case "$line" in *crash*) echo "no idea" >&2; exit 3;; *'"response":"yes"'*) echo
     assert!(error.contains("`sh`") && error.contains("no idea"), "{error}");
 }
 
+/// Ctrl-C while the command waits for a line, and while a program of the user's is at work.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_it_at_once() {
+    for (args, line) in [
+        (&["--kind", "math"][..], ""),
+        (&["--kind", "command", "--", "sleep", "1000"], "{\"gold\":1,\"pred\":\"1\"}\n"),
+    ] {
+        let mut child = start(args);
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(line.as_bytes()).unwrap();
+        // It should be listening by then.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        drop(stdin);
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn programs_run_against_their_tests() {

@@ -19,6 +19,7 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitStatus};
@@ -73,6 +74,8 @@ pub enum Failure {
     Crash { end: String, complaints: Complaints },
     #[error("wrote more than {LONGEST} bytes; it should write its score and little else")]
     TooLong,
+    #[error("was stopped, as asked")]
+    Cancelled,
     #[error(
         "answered {answer:?}; it should answer {{\"score\": 0 to 1}}, {{\"correct\": true or false}}, a number from 0 to 1, true or false{complaints}"
     )]
@@ -92,8 +95,18 @@ impl fmt::Display for Complaints {
 impl CommandGrader {
     /// Grades one response to a problem, which may be any JSON.
     pub fn grade(&self, problem: &serde_json::Value, response: &str) -> Result<Score, CommandError> {
+        self.grade_unless(problem, response, &AtomicBool::new(false))
+    }
+
+    /// Grades one response, unless `cancel` becomes true before it is done.
+    pub fn grade_unless(
+        &self,
+        problem: &serde_json::Value,
+        response: &str,
+        cancel: &AtomicBool,
+    ) -> Result<Score, CommandError> {
         let run = || {
-            let (pipes, end) = self.exchange(problem, response)?;
+            let (pipes, end) = self.exchange(problem, response, cancel)?;
             let complaints = Complaints(pipes.complaints.text());
             if end.exit_status() != Some(0) {
                 return Err(Failure::Crash { end: describe(Some(end)), complaints });
@@ -106,7 +119,12 @@ impl CommandGrader {
     }
 
     /// Runs the program to its end: what it wrote, and how it ended.
-    fn exchange(&self, problem: &serde_json::Value, response: &str) -> Result<(Pipes, WaitStatus), Failure> {
+    fn exchange(
+        &self,
+        problem: &serde_json::Value,
+        response: &str,
+        cancel: &AtomicBool,
+    ) -> Result<(Pipes, WaitStatus), Failure> {
         let deadline = Instant::now() + self.timeout;
         let mut message = serde_json::json!({ "problem": problem, "response": response }).to_string();
         message.push('\n');
@@ -140,6 +158,9 @@ impl CommandGrader {
             }
             if left.is_zero() {
                 return Err(Failure::Timeout(self.timeout));
+            }
+            if cancel.load(Ordering::Relaxed) {
+                return Err(Failure::Cancelled);
             }
             if pipes.silent() {
                 std::thread::sleep(left.min(GLANCE));

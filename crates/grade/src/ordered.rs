@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 /// How far the workers may run ahead of the caller, in items for each of them. One slow item must not stop the others; a
 /// caller that takes no results must.
@@ -42,8 +44,10 @@ impl<T, R> std::fmt::Debug for Desk<T, R> {
 struct Results<R> {
     done: BTreeMap<usize, R>,
     taken: usize,
-    /// Workers still at work.
-    at_work: usize,
+    /// Workers that have not left.
+    workers: usize,
+    /// Workers that have an item.
+    busy: usize,
 }
 
 /// Does `work` on every item, on so many threads. It is told whether to stop early: what it gives then is not asked for.
@@ -59,7 +63,7 @@ where
 {
     let desk = Arc::new(Desk {
         items: Mutex::new((0, Box::new(items) as Items<T>)),
-        results: Mutex::new(Results { done: BTreeMap::new(), taken: 0, at_work: workers }),
+        results: Mutex::new(Results { done: BTreeMap::new(), taken: 0, workers, busy: 0 }),
         changed: Condvar::new(),
         cancel: AtomicBool::new(false),
     });
@@ -70,8 +74,11 @@ where
             // Counted out even if it panics: the caller must not wait for it.
             let _leaving = Leaving(&desk);
             while let Some((number, item)) = desk.item(AHEAD * workers) {
+                desk.results().busy += 1;
                 let result = work(item, &desk.cancel);
-                desk.results().done.insert(number, result);
+                let mut results = desk.results();
+                results.busy -= 1;
+                results.done.insert(number, result);
                 desk.changed.notify_all();
             }
         })
@@ -110,8 +117,54 @@ struct Leaving<'a, T, R>(&'a Desk<T, R>);
 
 impl<T, R> Drop for Leaving<'_, T, R> {
     fn drop(&mut self) {
-        self.0.results().at_work -= 1;
+        self.0.results().workers -= 1;
         self.0.changed.notify_all();
+    }
+}
+
+impl<T, R> Ordered<T, R> {
+    /// The next result, if it comes in time.
+    pub fn next_within(&mut self, patience: Duration) -> Poll<Option<R>> {
+        let deadline = Instant::now() + patience;
+        let mut results = self.desk.results();
+        loop {
+            if let Some(result) = results.done.remove(&self.next) {
+                self.next += 1;
+                results.taken = self.next;
+                self.desk.changed.notify_all();
+                return Poll::Ready(Some(result));
+            }
+            if results.workers == 0 {
+                return Poll::Ready(None);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Poll::Pending;
+            }
+            results = self.desk.changed.wait_timeout(results, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Asks the workers to stop and waits for those that have an item, but not for long and not for those that wait for
+    /// one: a stream that gives nothing more would never let them go.
+    pub fn abandon(mut self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        let mut results = self.cancel();
+        while results.busy > 0 && Instant::now() < deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            results = self.desk.changed.wait_timeout(results, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        drop(results);
+        // Threads without a handle end with the process.
+        self.workers.clear();
+    }
+
+    fn cancel(&self) -> MutexGuard<'_, Results<R>> {
+        // Under the lock, so that no worker is between looking at the flag and going to sleep.
+        let results = self.desk.results();
+        self.desk.cancel.store(true, Ordering::Relaxed);
+        self.desk.changed.notify_all();
+        results
     }
 }
 
@@ -119,30 +172,17 @@ impl<T, R> Iterator for Ordered<T, R> {
     type Item = R;
 
     fn next(&mut self) -> Option<R> {
-        let mut results = self.desk.results();
         loop {
-            if let Some(result) = results.done.remove(&self.next) {
-                self.next += 1;
-                results.taken = self.next;
-                self.desk.changed.notify_all();
-                return Some(result);
+            if let Poll::Ready(result) = self.next_within(Duration::from_secs(3600)) {
+                return result;
             }
-            if results.at_work == 0 {
-                return None;
-            }
-            results = self.desk.changed.wait(results).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
 impl<T, R> Drop for Ordered<T, R> {
     fn drop(&mut self) {
-        {
-            // Under the lock, so that no worker is between looking at the flag and going to sleep.
-            let _results = self.desk.results();
-            self.desk.cancel.store(true, Ordering::Relaxed);
-        }
-        self.desk.changed.notify_all();
+        drop(self.cancel());
         for worker in self.workers.drain(..) {
             let _ = worker.join();
         }
@@ -152,7 +192,6 @@ impl<T, R> Drop for Ordered<T, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn results_come_in_the_order_of_their_items() {
@@ -174,6 +213,21 @@ mod tests {
         }
         drop(send);
         assert_eq!(results.next(), None);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_stream_that_gives_nothing_more() {
+        let (send, receive) = std::sync::mpsc::channel();
+        let mut results = ordered(2, receive.into_iter(), |_: u32, cancel: &AtomicBool| {
+            while !cancel.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+        });
+        send.send(1).unwrap();
+        assert_eq!(results.next_within(Duration::from_millis(20)), Poll::Pending);
+        results.abandon(Duration::from_secs(60));
+        // It is still there: the stream has not ended.
+        send.send(2).unwrap();
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl Judge {
                 }
             }
             #[cfg(unix)]
-            Judge::Command(grader) => match grader.grade(&line.problem()?, &response) {
+            Judge::Command(grader) => match grader.grade_unless(&line.problem()?, &response, cancel) {
                 Ok(score) => Verdict::Command(score),
                 Err(error) => Verdict::Failed(error.to_string()),
             },

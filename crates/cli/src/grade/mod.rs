@@ -11,11 +11,12 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args as ClapArgs, ValueEnum};
-use eager_grade::ordered::ordered;
+use eager_grade::ordered::{Ordered, ordered};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::at_least_one;
@@ -79,6 +80,9 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+/// How often Ctrl-C is looked for while no line comes.
+const GLANCE: Duration = Duration::from_millis(200);
+
 /// Lines that are handed to a thread together: judging one takes microseconds, waking a thread takes longer.
 const TOGETHER: usize = 64;
 
@@ -105,8 +109,8 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
         some.into_iter().map(|line| one(&judge, line, explain, cancel)).collect::<Vec<_>>()
     });
     let result = show(&mut graded, &interrupt);
-    // A thread may be waiting for a line that never comes: they end with the process.
-    std::mem::forget(graded);
+    // A thread may be waiting for a line that never comes; one that runs a program should end it.
+    graded.abandon(Duration::from_secs(2));
     result
 }
 
@@ -130,31 +134,32 @@ fn one(
     Ok((line.to_string(), correct))
 }
 
+/// Some graded lines, up to the first that makes no sense.
+type Graded = Vec<anyhow::Result<(String, Option<bool>)>>;
+
 /// Prints lines as they come, and at the end how many there were.
-fn show(
-    graded: impl Iterator<Item = Vec<anyhow::Result<(String, Option<bool>)>>>,
-    interrupt: &Interrupt,
-) -> anyhow::Result<Outcome> {
+fn show(graded: &mut Ordered<Vec<Numbered>, Graded>, interrupt: &Interrupt) -> anyhow::Result<Outcome> {
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} graded, {per_sec}  {elapsed}") {
         bar.set_style(style);
     }
     // Lines on a terminal are progress enough.
     if !std::io::stdout().is_terminal() {
-        bar.enable_steady_tick(Duration::from_millis(200));
+        bar.enable_steady_tick(GLANCE);
     }
-    let (mut right, mut wrong, mut failed) = (0, 0, 0);
-    for some in graded {
+    let mut count = Count::default();
+    loop {
+        let some = match graded.next_within(GLANCE) {
+            Poll::Ready(Some(some)) => some,
+            Poll::Ready(None) => break,
+            Poll::Pending => Vec::new(),
+        };
         let mut text = String::new();
         let mut stop = None;
         for line in some {
             match line {
                 Ok((line, correct)) => {
-                    *match correct {
-                        Some(true) => &mut right,
-                        Some(false) => &mut wrong,
-                        None => &mut failed,
-                    } += 1;
+                    count.add(correct);
                     text.push_str(&line);
                     text.push('\n');
                 }
@@ -164,28 +169,57 @@ fn show(
                 }
             }
         }
-        bar.set_position(right + wrong + failed);
+        bar.set_position(count.lines());
         if !text.is_empty() {
             print(text.trim_end_matches('\n'))?;
         }
         if let Some(error) = stop {
-            return Err(error.context(format!("{} lines are graded, then", right + wrong + failed)));
+            bar.finish_and_clear();
+            return Err(error.context(format!("{count}; then")));
         }
         if interrupt.asked() {
             bar.finish_and_clear();
-            eprintln!("eager: interrupted after {} lines", right + wrong + failed);
+            eprintln!("eager: interrupted: {count}");
             return Ok(Outcome::Interrupted);
         }
     }
     bar.finish_and_clear();
-    eprintln!(
-        "eager: {right} right, {wrong} wrong{}",
-        if failed > 0 { format!(", {failed} not graded") } else { String::new() }
-    );
-    if failed > 0 {
-        anyhow::bail!("{failed} lines could not be graded; they have \"correct\": null and an \"error\"");
+    eprintln!("eager: {count}");
+    if count.failed > 0 {
+        anyhow::bail!(
+            "{} lines could not be graded; they have \"correct\": null and an \"error\"",
+            count.failed
+        );
     }
     Ok(Outcome::Done)
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    right: u64,
+    wrong: u64,
+    failed: u64,
+}
+
+impl Count {
+    fn add(&mut self, correct: Option<bool>) {
+        match correct {
+            Some(true) => self.right += 1,
+            Some(false) => self.wrong += 1,
+            None => self.failed += 1,
+        }
+    }
+
+    fn lines(&self) -> u64 {
+        self.right + self.wrong + self.failed
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} right, {} wrong", self.right, self.wrong)?;
+        if self.failed > 0 { write!(f, ", {} not graded", self.failed) } else { Ok(()) }
+    }
 }
 
 /// The lines of the input, several at a time where they are there already.
