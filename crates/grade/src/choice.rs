@@ -21,17 +21,24 @@ pub fn letter(index: usize) -> char {
     char::from(b'A' + u8::try_from(index % 26).unwrap_or(0))
 }
 
+/// What a statement names: one letter, or several of them and so none.
+type Named = Option<char>;
+
 /// The letter that a response settles on, out of the first `choices` letters. `texts` are the choices' own texts, where
 /// they are known (there may be fewer of them, or none).
 pub fn find(response: &str, choices: usize, texts: &[String]) -> Option<char> {
     let valid = |letter: char| ((letter as usize).wrapping_sub('A' as usize) < choices).then_some(letter);
     let tail = tail(response);
     let stated = last_stated(tail, &valid, texts);
+    let judged = last_judged(tail, &valid);
     let boxed = last_box(response).and_then(|(at, content)| Some((at, reads_as(content, &valid, texts)?)));
-    // Positions are counted from the end, because the two were found in different texts.
-    let latest = [stated, boxed].into_iter().flatten().min_by_key(|(from_end, _)| *from_end);
-    latest
-        .map(|(_, letter)| letter)
+    // Positions are counted from the end, because they were found in different texts.
+    let latest = [stated, judged, boxed].into_iter().flatten().min_by_key(|(from_end, _)| *from_end);
+    if let Some((_, named)) = latest {
+        return named;
+    }
+    last_mentioned(tail, &valid)
+        .or_else(|| concluding_letter(tail, &valid))
         .or_else(|| last_line(tail, &valid, texts))
         .or_else(|| last_parenthesised(tail, &valid))
 }
@@ -51,40 +58,60 @@ fn last_box(response: &str) -> Option<(usize, &str)> {
     Some((response.len() - start - content.len(), content))
 }
 
-/// What the last "answer: …", "answer is …", "option …" or "choice …" says, and how far from the end.
-fn last_stated(tail: &str, valid: &impl Fn(char) -> Option<char>, texts: &[String]) -> Option<(usize, char)> {
+/// What the last "answer: …", "answer is …", "option is …" or "choice: …" says, and how far from the end.
+fn last_stated(
+    tail: &str,
+    valid: &impl Fn(char) -> Option<char>,
+    texts: &[String],
+) -> Option<(usize, Named)> {
+    last_after(tail, &["answer", "option", "choice", "答案"], |after, cue| {
+        statement(after, cue, valid, texts)
+    })
+}
+
+/// What `read` makes of the text after the last cue where it makes anything of it, and how far from the end that is.
+fn last_after<T>(
+    tail: &str,
+    cues: &[&'static str],
+    read: impl Fn(&str, &'static str) -> Option<T>,
+) -> Option<(usize, T)> {
     let lower = tail.to_ascii_lowercase();
     let mut end = lower.len();
     for _ in 0..MENTIONS {
-        let cues = ["answer", "option", "choice"].into_iter();
-        let (at, cue) = cues.filter_map(|cue| Some((lower[..end].rfind(cue)?, cue))).max()?;
+        let (at, cue) = cues.iter().filter_map(|cue| Some((lower[..end].rfind(cue)?, *cue))).max()?;
         end = at;
-        let after = &tail[at + cue.len()..];
-        if let Some(found) = statement(after, cue, valid, texts) {
+        if let Some(found) = read(&tail[at + cue.len()..], cue) {
             return Some((tail.len() - at, found));
         }
     }
     None
 }
 
-/// The letter right after a cue.
+/// What is said right after a cue, where words or signs between make it a statement.
 fn statement(
     after: &str,
     cue: &str,
     valid: &impl Fn(char) -> Option<char>,
     texts: &[String],
-) -> Option<char> {
-    let dress = |c: char| c.is_whitespace() || "*_:=`\"“'".contains(c);
+) -> Option<Named> {
+    let dress = |c: char| c.is_whitespace() || "*_:：=`\"“',-–—".contains(c);
     let mut rest = after;
-    let mut marked = cue != "answer";
+    let mut marked = false;
     // "answer is therefore: **option (B)**"
-    for _ in 0..6 {
+    for _ in 0..8 {
         let trimmed = rest.trim_start_matches(dress);
-        marked |= rest[..rest.len() - trimmed.len()].contains([':', '=']);
+        marked |= rest[..rest.len() - trimmed.len()].contains([':', '：', '=', '-', '–', '—']);
         let word = word(trimmed);
         match word.to_ascii_lowercase().as_str() {
-            "is" | "choice" | "option" | "be" | "must" => marked = true,
-            "therefore" | "thus" | "clearly" | "the" | "correct" | "letter" | "hence" => {}
+            "is" | "choice" | "option" | "be" | "must" | "s" => marked = true,
+            "therefore" | "thus" | "clearly" | "the" | "correct" | "letter" | "hence" | "would"
+            | "should" | "most" | "likely" => {}
+            // "The answer to this question is"
+            "to" | "for" => {
+                let question = clause(trimmed);
+                rest = &trimmed[question.find(" is ")? + 1..];
+                continue;
+            }
             _ => {
                 rest = trimmed;
                 break;
@@ -92,15 +119,135 @@ fn statement(
         }
         rest = &trimmed[word.len()..];
     }
+    let line = clipped(rest).lines().next()?;
     if !marked {
-        return None;
+        // A heading and its letter: `Answer D`, and nothing else.
+        let bare = line.trim_matches(|c: char| !c.is_alphanumeric());
+        let heading = cue == "answer" && bare.len() == 1;
+        return leading_letter(line, valid).filter(|_| heading).map(|(letter, _)| Some(letter));
     }
-    let mut limit = rest.len().min(STATEMENT);
-    while !rest.is_char_boundary(limit) {
+    if cue == "answer" || cue == "答案" { reads_as(line, valid, texts) } else { named(line, valid) }
+}
+
+/// The letter that a text begins with, if that is the only one it names.
+fn named(text: &str, valid: &impl Fn(char) -> Option<char>) -> Option<Named> {
+    let (letter, after) = leading_letter(text, valid)?;
+    Some((!names_another(letter, after)).then_some(letter))
+}
+
+/// No more than a statement's length of a text.
+fn clipped(text: &str) -> &str {
+    let mut limit = text.len().min(STATEMENT);
+    while !text.is_char_boundary(limit) {
         limit -= 1;
     }
-    let line = rest[..limit].lines().next()?;
-    leading_letter(line, valid).or_else(|| if cue == "answer" { reads_as(line, valid, texts) } else { None })
+    &text[..limit]
+}
+
+/// A text up to the end of its first sentence or part of one.
+fn clause(text: &str) -> &str {
+    let text = clipped(text);
+    let end = text.find(['\n', ';']).into_iter().chain(text.find(". ")).min().unwrap_or(text.len());
+    &text[..end]
+}
+
+/// Words that reject what they are said of.
+const REJECTIONS: [&str; 15] = [
+    "wrong",
+    "incorrect",
+    "false",
+    " not ",
+    "n't",
+    "cannot",
+    " too ",
+    "fail",
+    "ignore",
+    "rule",
+    "eliminat",
+    "unlikely",
+    "would",
+    "neither",
+    "consider",
+];
+
+fn rejects(clause: &str) -> bool {
+    let lower = clause.to_ascii_lowercase();
+    REJECTIONS.iter().any(|word| lower.contains(word))
+}
+
+/// The last "B is correct" or "(B) is the answer", and how far from the end.
+fn last_judged(tail: &str, valid: &impl Fn(char) -> Option<char>) -> Option<(usize, Named)> {
+    let lower = tail.to_ascii_lowercase();
+    let mut end = lower.len();
+    for _ in 0..MENTIONS {
+        let at = lower[..end].rfind(" is ")?;
+        end = at;
+        let after = &lower[at + " is ".len()..];
+        let after = after.strip_prefix("the ").unwrap_or(after).trim_start_matches('*');
+        if !["correct", "right", "best", "answer"].iter().any(|praise| after.starts_with(praise)) {
+            continue;
+        }
+        // The words that name the choice: the last ones of the sentence so far.
+        let before = tail[..at].trim_end_matches(['*', ')', '}', '$', '_', '"']);
+        let Some(letter) = before.chars().next_back().filter(char::is_ascii_uppercase) else { continue };
+        let subject = before[..before.len() - 1].trim_end_matches(['*', '(', '{', '$', '_', '"']);
+        let last = subject.rsplit(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty()).unwrap_or("");
+        let starts =
+            subject.trim_end().is_empty() || subject.trim_end().ends_with([',', '.', ':', '\n', '>', '#']);
+        let attached = subject.ends_with(char::is_alphanumeric);
+        let leads = ["option", "choice", "answer", "so", "thus", "hence", "therefore", "that", "only"];
+        if !attached
+            && (starts || subject.ends_with('\n') || leads.contains(&last.to_ascii_lowercase().as_str()))
+            && let Some(letter) = valid(letter)
+        {
+            return Some((tail.len() - at, Some(letter)));
+        }
+    }
+    None
+}
+
+/// The last "option B" that is not rejected.
+fn last_mentioned(tail: &str, valid: &impl Fn(char) -> Option<char>) -> Option<char> {
+    let read = |after: &str, _| {
+        let clause = clause(after);
+        named(clause, valid)?.filter(|_| !rejects(clause))
+    };
+    last_after(tail, &["option", "choice"], read).map(|(_, letter)| letter)
+}
+
+/// The letter that a last line ends in, after a word that draws a conclusion: "so B", "I choose B".
+fn concluding_letter(tail: &str, valid: &impl Fn(char) -> Option<char>) -> Option<char> {
+    let line = tail.trim_end().lines().next_back()?;
+    let bare = line.trim_end_matches(|c: char| !c.is_alphanumeric());
+    let letter = bare.chars().next_back().filter(char::is_ascii_uppercase)?;
+    let before = bare[..bare.len() - 1].trim_end_matches(['*', '(', '"']);
+    let word = before.strip_suffix(' ')?.trim_end_matches([',', ':']).rsplit(' ').next()?;
+    let concludes =
+        ["so", "thus", "hence", "therefore", "but", "with", "choose", "pick", "select", "be", "it's"];
+    let refuted = word == "be" && rejects(line);
+    let concludes = !refuted && concludes.contains(&word.to_ascii_lowercase().as_str());
+    concludes.then_some(letter).and_then(valid)
+}
+
+/// Does what follows a letter name another one: `A, B`, `(A) or (C)`, `A B C D`?
+fn names_another(letter: char, after: &str) -> bool {
+    let closing = |c: char| c.is_whitespace() || ")]}*_$.\"'`>".contains(c);
+    let rest = after.trim_start_matches(closing);
+    let gap = rest.len() < after.len();
+    let joint =
+        ["and/or", "and", "or", ",", "/", "|", "&", "\\&"].iter().find_map(|joint| rest.strip_prefix(joint));
+    let next =
+        joint.unwrap_or(rest).trim_start_matches(|c: char| c.is_whitespace() || "([{*_$\"'`".contains(c));
+    let mut characters = next.chars();
+    let another = characters.next().is_some_and(|c| c.is_ascii_uppercase() && c != letter);
+    let ends = characters.as_str().trim_start_matches(closing);
+    // "C, A is wrong" names only C.
+    let listed = ends.is_empty()
+        || ends.starts_with([',', '/', '|', '&'])
+        || matches!(word(ends), "and" | "or")
+        || word(ends).len() == 1;
+    let alone = !characters.as_str().starts_with(|c: char| c.is_alphanumeric() || "-–'’".contains(c));
+    (joint.is_some() || gap) && another && alone && listed
 }
 
 fn word(text: &str) -> &str {
@@ -108,11 +255,12 @@ fn word(text: &str) -> &str {
     &text[..end]
 }
 
-/// A letter at the start of a text that stands for a choice and not for a word: `B`, `(B)`, `B.`, `$\text{B}$`, `b)`.
-fn leading_letter(text: &str, valid: &impl Fn(char) -> Option<char>) -> Option<char> {
+/// A letter at the start of a text that stands for a choice and not for a word, and what follows it: `B`, `(B)`, `B.`,
+/// `$\text{B}$`, `b)`.
+fn leading_letter<'a>(text: &'a str, valid: &impl Fn(char) -> Option<char>) -> Option<(char, &'a str)> {
     let mut rest = text;
     loop {
-        let trimmed = rest.trim_start_matches(|c: char| c.is_whitespace() || "*_$({[\"'`“".contains(c));
+        let trimmed = rest.trim_start_matches(|c: char| c.is_whitespace() || "*_$({[<\"'`“".contains(c));
         let undressed = ["\\boxed", "\\textbf", "\\text", "\\mathrm", "\\mathbf", "\\(", "\\["]
             .iter()
             .find_map(|command| trimmed.strip_prefix(command));
@@ -124,23 +272,29 @@ fn leading_letter(text: &str, valid: &impl Fn(char) -> Option<char>) -> Option<c
     }
     let letter = rest.chars().next()?;
     let after = rest[letter.len_utf8()..].chars().next();
-    let alone = after.is_none_or(|c| !c.is_alphanumeric() && c != '\'' && c != '’');
+    let possessive = |c: char| "'’".contains(c) && !rest[1..].trim_matches(['\'', '’', '.']).is_empty();
+    let alone = after.is_none_or(|c| !c.is_alphanumeric() && !possessive(c));
     // A small letter needs more than a space after it: "a" is also a word.
     let certain = letter.is_ascii_uppercase() && !(letter == 'A' && is_article(&rest[1..]))
         || after.is_none_or(|c| ")]}.*".contains(c));
-    if alone && certain { valid(letter.to_ascii_uppercase()) } else { None }
+    let letter = valid(letter.to_ascii_uppercase()).filter(|_| alone && certain)?;
+    Some((letter, &rest[1..]))
 }
 
 /// "A good one": a word follows, so the letter was none.
 fn is_article(after: &str) -> bool {
-    after.strip_prefix(' ').is_some_and(|rest| rest.starts_with(|c: char| c.is_lowercase()))
+    let next = after.strip_prefix(' ').map_or("", word);
+    let goes_on = ["because", "since", "as", "which", "with", "and", "or", "is", "due", "rather", "not"];
+    next.starts_with(char::is_lowercase) && !goes_on.contains(&next)
 }
 
 /// A whole text as a choice: its letter, or its own words.
-fn reads_as(text: &str, valid: &impl Fn(char) -> Option<char>, texts: &[String]) -> Option<char> {
-    if let Some(letter) = leading_letter(text, valid) {
-        return Some(letter);
-    }
+fn reads_as(text: &str, valid: &impl Fn(char) -> Option<char>, texts: &[String]) -> Option<Named> {
+    named(text, valid).or_else(|| own_words(text, valid, texts).map(Some))
+}
+
+/// The choice whose own words these are, if it is only one.
+fn own_words(text: &str, valid: &impl Fn(char) -> Option<char>, texts: &[String]) -> Option<char> {
     let said = plain(text);
     if said.is_empty() {
         return None;
@@ -173,14 +327,10 @@ fn last_line(tail: &str, valid: &impl Fn(char) -> Option<char>, texts: &[String]
     let (first, second) = (characters.next()?, characters.next()?);
     // "(A) is wrong, so (B) is right" names another one later.
     let only = last_parenthesised(line, valid).is_none_or(|last| last == first);
-    if first.is_ascii_uppercase() && ").:".contains(second) && only {
-        return valid(first);
+    if first.is_ascii_uppercase() && ").:".contains(second) && only && !rejects(line) {
+        return valid(first).filter(|_| !names_another(first, &bare[1..]));
     }
-    reads_as(line, &|_| None, texts).or_else(|| {
-        let said = plain(line);
-        let index = texts.iter().position(|choice| !said.is_empty() && plain(choice) == said)?;
-        valid(letter(index))
-    })
+    own_words(line, valid, texts)
 }
 
 /// The last `(B)` anywhere.

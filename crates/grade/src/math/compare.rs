@@ -10,7 +10,7 @@ use super::{
     fuel::Fuel,
     matrix,
     node::{Fence, Node, Operator},
-    scalar, sets, text,
+    scalar, sets, text, words,
 };
 
 pub(super) fn same(a: &Node, b: &Node, fuel: &Fuel) -> bool {
@@ -22,6 +22,11 @@ pub(super) fn same(a: &Node, b: &Node, fuel: &Fuel) -> bool {
     }
     let (a, b) = (simplify(a), simplify(b));
     match (&a, &b) {
+        (Node::Measured { unit: first, .. }, Node::Measured { unit: second, .. })
+            if words::contradict(first, second) =>
+        {
+            false
+        }
         (Node::Measured { value, .. }, other) | (other, Node::Measured { value, .. }) => {
             same(value, other, fuel)
         }
@@ -58,6 +63,7 @@ fn collections(a: &Node, b: &Node, fuel: &Fuel) -> bool {
             point && in_order(items, others, fuel)
         }
         (Node::Matrix(_), _) | (_, Node::Matrix(_)) => matrices(a, b, fuel),
+        (Node::Ratio(left), Node::Ratio(right)) => proportional(left, right, fuel),
         // A list of one, however often, is that one.
         (Node::List(_, items) | Node::Set(items), other)
         | (other, Node::List(_, items) | Node::Set(items)) => {
@@ -90,6 +96,14 @@ fn parts(a: &Node, b: &Node, fuel: &Fuel) -> bool {
 fn matrices(a: &Node, b: &Node, fuel: &Fuel) -> bool {
     let (Some(left), Some(right)) = (matrix::value(a, fuel), matrix::value(b, fuel)) else { return false };
     left.len() == right.len() && left.iter().zip(&right).all(|(left, right)| in_order(left, right, fuel))
+}
+
+/// `1:2:3` and `2:4:6`: each part is as many times the first.
+fn proportional(a: &[Node], b: &[Node], fuel: &Fuel) -> bool {
+    let relative = |items: &[Node]| -> Vec<Node> {
+        items[1..].iter().map(|item| item.clone().over(items[0].clone())).collect()
+    };
+    in_order(&relative(a), &relative(b), fuel)
 }
 
 /// Could these be the ends of an interval? If so the brackets matter; if not they are only brackets.
@@ -219,13 +233,20 @@ fn same_definition(left: &[Node], right: &[Node], fuel: &Fuel) -> bool {
         (Node::Product(a), Node::Product(b)) => a[0] == b[0],
         _ => false,
     };
-    // The argument's name does not matter where the value does not depend on it: `W(n) = 1`, `W(x) = 1`.
-    called(&left[0])
-        && called(&right[0])
-        && same_head
-        && constant(&left[1])
-        && constant(&right[1])
-        && same(&left[1], &right[1], fuel)
+    // The argument's name does not matter: `f(n) = n + 1`, `f(x) = x + 1`.
+    let renamed = || match (&left[0], &right[0]) {
+        (Node::Product(a), Node::Product(b)) => match (a.as_slice(), b.as_slice()) {
+            ([_, from @ Node::Symbol(_)], [_, to @ Node::Symbol(_)]) => {
+                let taken = left[1].any(&|node| node == to);
+                let value = left[1].clone().map(&|node| if node == *from { to.clone() } else { node });
+                !taken && same(&value, &right[1], fuel)
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    let constants = constant(&left[1]) && constant(&right[1]) && same(&left[1], &right[1], fuel);
+    called(&left[0]) && called(&right[0]) && same_head && (constants || renamed())
 }
 
 /// `2x + 4 = 0` and `x = -2`; for inequalities the factor must be positive.
