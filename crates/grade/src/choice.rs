@@ -236,8 +236,7 @@ fn names_another(letter: char, after: &str) -> bool {
     let gap = rest.len() < after.len();
     let joint =
         ["and/or", "and", "or", ",", "/", "|", "&", "\\&"].iter().find_map(|joint| rest.strip_prefix(joint));
-    let next =
-        joint.unwrap_or(rest).trim_start_matches(|c: char| c.is_whitespace() || "([{*_$\"'`".contains(c));
+    let next = undressed(joint.unwrap_or(rest));
     let mut characters = next.chars();
     let another = characters.next().is_some_and(|c| c.is_ascii_uppercase() && c != letter);
     let ends = characters.as_str().trim_start_matches(closing);
@@ -258,27 +257,33 @@ fn word(text: &str) -> &str {
 /// A letter at the start of a text that stands for a choice and not for a word, and what follows it: `B`, `(B)`, `B.`,
 /// `$\text{B}$`, `b)`.
 fn leading_letter<'a>(text: &'a str, valid: &impl Fn(char) -> Option<char>) -> Option<(char, &'a str)> {
-    let mut rest = text;
-    loop {
-        let trimmed = rest.trim_start_matches(|c: char| c.is_whitespace() || "*_$({[<\"'`“".contains(c));
-        let undressed = ["\\boxed", "\\textbf", "\\text", "\\mathrm", "\\mathbf", "\\(", "\\["]
-            .iter()
-            .find_map(|command| trimmed.strip_prefix(command));
-        match undressed {
-            Some(inner) => rest = inner,
-            None if trimmed.len() < rest.len() => rest = trimmed,
-            None => break,
-        }
-    }
+    let rest = undressed(text);
     let letter = rest.chars().next()?;
     let after = rest[letter.len_utf8()..].chars().next();
-    let possessive = |c: char| "'’".contains(c) && !rest[1..].trim_matches(['\'', '’', '.']).is_empty();
-    let alone = after.is_none_or(|c| !c.is_alphanumeric() && !possessive(c));
+    let possessive =
+        |c: char| "'’".contains(c) && !rest[letter.len_utf8()..].trim_matches(['\'', '’', '.']).is_empty();
+    let compound =
+        rest[letter.len_utf8()..].strip_prefix('-').is_some_and(|rest| rest.starts_with(char::is_alphabetic));
+    let alone = !compound && after.is_none_or(|c| !c.is_alphanumeric() && !possessive(c));
     // A small letter needs more than a space after it: "a" is also a word.
     let certain = letter.is_ascii_uppercase() && !(letter == 'A' && is_article(&rest[1..]))
         || after.is_none_or(|c| ")]}.*".contains(c));
     let letter = valid(letter.to_ascii_uppercase()).filter(|_| alone && certain)?;
     Some((letter, &rest[1..]))
+}
+
+/// A text without what only dresses its start.
+fn undressed(text: &str) -> &str {
+    let mut rest = text;
+    loop {
+        let trimmed = rest.trim_start_matches(|c: char| c.is_whitespace() || "*_$({[<\"'`“".contains(c));
+        let commands = ["\\boxed", "\\textbf", "\\text", "\\mathrm", "\\mathbf", "\\(", "\\["];
+        let inner = commands.iter().find_map(|command| trimmed.strip_prefix(command)).unwrap_or(trimmed);
+        if inner.len() == rest.len() {
+            return rest;
+        }
+        rest = inner;
+    }
 }
 
 /// "A good one": a word follows, so the letter was none.
@@ -414,6 +419,48 @@ mod tests {
             ("**C**", Some('C')),
             ("So it follows.\nC. east", Some('C')),
             ("(A) is too small, so it can only be (C) here", Some('C')),
+            // Other words for it.
+            ("Answer: <D>", Some('D')),
+            ("Answer: 'D'", Some('D')),
+            ("Answer：D", Some('D')),
+            ("答案：D", Some('D')),
+            ("Answer – D", Some('D')),
+            ("Answer D", Some('D')),
+            ("The answer would be D.", Some('D')),
+            ("The answer is most likely B.", Some('B')),
+            ("The answer to the question is B.", Some('B')),
+            ("The answer, therefore, is B.", Some('B')),
+            ("The answer is A because it is first", Some('A')),
+            ("B is correct.", Some('B')),
+            ("**B** is the correct answer.", Some('B')),
+            ("Among the options, B is correct.", Some('B')),
+            ("I'd go with D.", Some('D')),
+            ("It must be B.", Some('B')),
+            ("Statement A is correct. Statement B is not.", None),
+            ("Vitamin A is the answer", None),
+            ("Answer: C\n\nThe answer is A-level material", Some('C')),
+            // What is said of the others is no statement.
+            ("Answer: C\n\nOption A is wrong; option B has wrong units; option D is too large.", Some('C')),
+            ("\\boxed{C}\n\nOption D is too big.", Some('C')),
+            ("The answer is C (option D is wrong).", Some('C')),
+            ("The answer is C rather than option D.", Some('C')),
+            ("Answer: C, B is wrong", Some('C')),
+            ("A) North is wrong because it is cold, so B", Some('B')),
+            ("Option A is incorrect. Option B is incorrect. So C.", Some('C')),
+            ("Option A is wrong.", None),
+            ("The answer is not A.", None),
+            ("The answer is not A but B.", Some('B')),
+            ("The answer can't be A.", None),
+            // Several letters are none.
+            ("Answer: A, B", None),
+            ("Answer: A/B", None),
+            ("Answer: (A) and (C)", None),
+            ("Answer: A B C D", None),
+            ("Answer: **A** or **B**", None),
+            ("The answer is A or B.", None),
+            (r"\boxed{A, B}", None),
+            (r"\boxed{\textbf{B} or \textbf{C}}", None),
+            (r"\boxed{A/B/C/D}", None),
             // The last statement wins.
             ("Answer: A\n\nWait, no.\n\nAnswer: B", Some('B')),
             (r"\boxed{A} no, the answer is B", Some('B')),

@@ -316,6 +316,11 @@ impl Parser<'_> {
 
     fn matrix(&mut self, environment: &str) -> Parsed {
         let shape = environment.trim_end_matches('*');
+        // A system of equations is a list of them.
+        if matches!(shape, "cases" | "aligned" | "align" | "gathered") {
+            let list = self.within(0, 0, Self::list)?;
+            return self.expect(&Token::End, "the end of the system").map(|()| list);
+        }
         if !matches!(shape, "matrix" | "pmatrix" | "bmatrix" | "Bmatrix" | "smallmatrix" | "array") {
             return Err(self.unexpected("a matrix"));
         }

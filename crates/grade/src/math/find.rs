@@ -63,7 +63,7 @@ fn last_boxes(response: &str, list: bool) -> Option<(usize, Cow<'_, str>)> {
     for content in boxes.iter().rev() {
         let Some(next) = joined.last() else { break };
         let before = content.end < next.start;
-        if before && !response[content.end..next.start].contains('\n') {
+        if before && belong_together(&response[content.end..next.start]) {
             joined.push(content.clone());
         }
     }
@@ -73,6 +73,18 @@ fn last_boxes(response: &str, list: bool) -> Option<(usize, Cow<'_, str>)> {
         many => Cow::Owned(many.join(", ")),
     };
     (!text.trim().is_empty()).then_some((last.end + 1, text))
+}
+
+/// Are boxes with this between them parts of one answer? They stand on one line, and the later one takes nothing back.
+fn belong_together(between: &str) -> bool {
+    let corrects = |word: &str| {
+        matches!(
+            word,
+            "but" | "wait" | "no" | "not" | "actually" | "rather" | "instead" | "hmm" | "correction"
+        )
+    };
+    !between.contains('\n')
+        && !between.split(|c: char| !c.is_alphabetic()).any(|word| corrects(&word.to_lowercase()))
 }
 
 /// `\boxed{28}$ percent`
@@ -255,7 +267,7 @@ fn alternatives(text: &str, last: Range<usize>, list: bool) -> Range<usize> {
     // A longer list is no answer to be found in prose.
     for _ in 0..16 {
         let before = &text[..start];
-        let others: &[&str] = if list { &[" and ", ", and ", ", "] } else { &[] };
+        let others: &[&str] = if list { &[", and ", " and ", ", "] } else { &[] };
         let Some(before) =
             [", or ", " or "].iter().chain(others).find_map(|joint| before.strip_suffix(joint))
         else {
@@ -297,7 +309,7 @@ fn last_number(text: &str) -> Option<Range<usize>> {
             last = Some(span);
             continue;
         }
-        if !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '.') {
+        if !before.is_some_and(|c| c.is_alphanumeric() || "_.^".contains(c)) {
             let sign = before.filter(|c| "-−".contains(*c)).map_or(0, char::len_utf8);
             // A hyphen after a word or number joins; it is no sign.
             let joined =

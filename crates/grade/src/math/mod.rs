@@ -203,7 +203,7 @@ impl Answer {
 /// What stands around an answer and says nothing: delimiters, a full stop, escaped escapes.
 fn clean(text: &str) -> Cow<'_, str> {
     let trimmed = text.trim().trim_matches(['*', '`']).trim();
-    let trimmed = trimmed.trim_end_matches(['.', ',', ';', '$', ' ']);
+    let trimmed = trimmed.trim_end_matches(['.', ',', ';', '$', ' ', '*', '`']);
     let end = trimmed.len();
     // `3.` and `\.` are cut; `\$` at the end is not an answer anyway.
     if doubly_escaped(&trimmed[..end]) {

@@ -170,6 +170,9 @@ pub(super) fn choice_value(text: &str) -> Option<&str> {
     choice(text)?;
     let at = text.find([')', ':', '.'])?;
     let value = text[at + 1..].trim_start_matches(|c: char| c.is_whitespace() || "}*~:.".contains(c));
+    // The label may have shared the braces of its value: `\text{B. 12}`.
+    let unopened = value.matches('}').count() > value.matches('{').count();
+    let value = value.strip_suffix('}').filter(|_| unopened).unwrap_or(value);
     (value.contains(|c: char| c.is_ascii_digit() || c == '\\') && choice(value).is_none()).then_some(value)
 }
 
