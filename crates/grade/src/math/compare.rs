@@ -117,11 +117,18 @@ fn in_order(a: &[Node], b: &[Node], fuel: &Fuel) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b, fuel))
 }
 
-/// The same elements in any order, however often each is named.
+/// The same elements in any order. Lists of one length have each as often (`2, 2, 3` is not `2, 3, 3`); of lists that
+/// differ in length, one may name a double root once.
 fn same_elements(a: &[Node], b: &[Node], fuel: &Fuel) -> bool {
-    let (a, b) = (spread(a), spread(b));
+    let (a, mut b) = (spread(a), spread(b));
     if in_order(&a, &b, fuel) {
         return true;
+    }
+    if a.len() == b.len() {
+        return a.iter().all(|item| {
+            let found = b.iter().position(|other| same(item, other, fuel));
+            found.map(|at| b.swap_remove(at)).is_some()
+        });
     }
     let covers =
         |all: &[Node], some: &[Node]| some.iter().all(|item| all.iter().any(|other| same(item, other, fuel)));
@@ -216,8 +223,11 @@ fn relations(a: &Node, b: &Node, fuel: &Fuel) -> bool {
     }
     let backwards: Vec<Node> = right.iter().rev().cloned().collect();
     let reversed: Vec<Operator> = second.iter().rev().map(|operator| operator.reversed()).collect();
-    if pairwise(&backwards, &reversed) || up_to_a_factor(left, first, right, second, fuel) {
+    if pairwise(&backwards, &reversed) {
         return true;
+    }
+    if let Some(same) = up_to_a_factor(left, first, right, second, fuel) {
+        return same;
     }
     if first == &[Operator::Equal] && second == &[Operator::Equal] {
         return same_definition(left, right, fuel);
@@ -249,17 +259,17 @@ fn same_definition(left: &[Node], right: &[Node], fuel: &Fuel) -> bool {
     called(&left[0]) && called(&right[0]) && same_head && (constants || renamed())
 }
 
-/// `2x + 4 = 0` and `x = -2`; for inequalities the factor must be positive.
+/// `2x + 4 = 0` and `x = -2`; for inequalities the factor must be positive. `None` where there is no factor.
 fn up_to_a_factor(
     left: &[Node],
     first: &[Operator],
     right: &[Node],
     second: &[Operator],
     fuel: &Fuel,
-) -> bool {
-    let ([operator], [other]) = (first, second) else { return false };
+) -> Option<bool> {
+    let ([operator], [other]) = (first, second) else { return None };
     if !left.iter().chain(right).all(Node::is_scalar) {
-        return false;
+        return None;
     }
     let turned = |operator: &Operator| matches!(operator, Operator::Greater | Operator::GreaterEqual);
     let difference = |sides: &[Node], operator: &Operator| {
@@ -267,11 +277,7 @@ fn up_to_a_factor(
         if turned(operator) { b.minus(a) } else { a.minus(b) }
     };
     let strict = |operator: &Operator| if turned(operator) { operator.reversed() } else { *operator };
-    if strict(operator) != strict(other) {
-        return false;
-    }
-    match scalar::ratio(&difference(left, operator), &difference(right, other), fuel) {
-        Some(sign) => sign.is_gt() || matches!(operator, Operator::Equal | Operator::NotEqual),
-        None => false,
-    }
+    let sign = scalar::ratio(&difference(left, operator), &difference(right, other), fuel)?;
+    let turns = sign.is_gt() || matches!(operator, Operator::Equal | Operator::NotEqual);
+    Some(strict(operator) == strict(other) && turns)
 }

@@ -14,7 +14,7 @@ use super::{
     exact,
     fuel::Fuel,
     node::{Constant, Function, Node},
-    numeric::{self, Point, ROUNDS},
+    numeric::{self, Point, rounds},
     real::{Real, Verdict},
 };
 
@@ -164,7 +164,7 @@ fn one_case(a: &Node, b: &Node) -> bool {
 fn agree(a: &Node, b: &Node, first: Point) -> Option<Verdict> {
     let constant = a.symbols().is_empty() && b.symbols().is_empty();
     let mut verdict = None;
-    for round in 0..if constant { 1 } else { ROUNDS } {
+    for round in 0..if constant { 1 } else { rounds(a, b) } {
         let point = Point { round, ..first };
         let Some(left) = numeric::value(a, point, None) else {
             // Nothing to compare with here, and the other side need not be worked out.
@@ -234,7 +234,7 @@ pub(super) fn ratio(a: &Node, b: &Node, fuel: &Fuel) -> Option<std::cmp::Orderin
     let complex = has_imaginary(a) || has_imaginary(b);
     let mut ratio = None;
     let mut points = 0;
-    for round in 0..ROUNDS {
+    for round in 0..rounds(a, b) {
         let point = Point { round, complex, fold_case: false, fuel };
         let (Some(left), Some(right)) = (numeric::value(a, point, None), numeric::value(b, point, None))
         else {
