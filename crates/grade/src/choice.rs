@@ -2,7 +2,9 @@
 //!
 //! Models are asked to end with `Answer: B`, and do so in many ways: `**Answer: B**`, `\boxed{B}`, `The answer is (B).`,
 //! `\text{B}`, "option B", or the text of the choice itself. The last statement counts: a model that changes its mind
-//! says so later. A letter in the middle of a sentence is not a statement, except after words that make it one.
+//! says so later. A letter in the middle of a sentence is not a statement, except after words that make it one; a bare
+//! "option B" is one only where nothing plainer is said, because the options that were turned down are named like that
+//! too. A statement that names several letters names none.
 //!
 //! Choices are shuffled before they are shown, or a model that likes the letter A would look knowledgeable. The order
 //! depends on the seed and the record's id alone ([`order`]), so that it is the same on every machine, in every run,

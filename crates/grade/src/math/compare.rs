@@ -5,6 +5,7 @@
 //! factor, descriptions of real sets by their members ([`super::sets`]). Where the kinds differ, one may still say what
 //! the other does: `x = 5` and `5`, `1 \pm 2` and `3, -1`, `(1, 2)` and `1, 2`.
 //! Units are not compared: a unit left out, or spelled in another way, is more often met than a wrong one.
+//! Two that contradict each other are: morning and afternoon, and the modulus of a residue.
 
 use super::{
     fuel::Fuel,
@@ -203,7 +204,9 @@ fn simplify_relation(sides: &[Node], operators: &[Operator]) -> Node {
 fn assigned(relation: &Node) -> Option<&Node> {
     match relation {
         Node::Relation { sides, operators } if operators == &[Operator::Equal] => {
-            sides[0].is_name().then_some(&sides[1])
+            // `x = 2x + 3` is an equation still to be solved.
+            let recurs = matches!(sides[0], Node::Symbol(_)) && sides[1].any(&|node| *node == sides[0]);
+            (sides[0].is_name() && !recurs).then_some(&sides[1])
         }
         _ => None,
     }

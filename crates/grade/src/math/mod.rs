@@ -184,7 +184,16 @@ impl Answer {
     /// The same words, where at least one side is words; the same choice, where one is only its letter.
     fn same_words(&self, other: &Self) -> bool {
         let words = |answer: &Self| answer.error.is_none() && matches!(answer.node, Node::Text(_));
-        if (words(self) || words(other)) && text::same(&self.text, &other.text) {
+        // Signs say something that words do not: `x^2` is not "x2".
+        let signs = |answer: &Self| -> String {
+            answer.text.chars().filter(|c| "+-−^_=<>/|!".contains(*c)).collect()
+        };
+        let may_be_said = match (words(self), words(other)) {
+            (false, false) => false,
+            (true, true) => true,
+            _ => signs(self) == signs(other),
+        };
+        if may_be_said && text::same(&self.text, &other.text) {
             return true;
         }
         let letter = |answer: &Self| text::letters(&answer.text).len() == 1;

@@ -2,13 +2,15 @@
 
 use super::{lex::leading, node::Node};
 
-/// Are these the same words, whatever their case, spacing, punctuation and dress?
+/// Are these the same words, whatever their case, spacing, punctuation and dress? In a list, or beside figures, it
+/// matters where a word ends: `I, II` is not `III`, and `1, 12` is not `11, 2`.
 pub(super) fn same(a: &str, b: &str) -> bool {
-    let (left, right) = (letters(a), letters(b));
+    let (left, right) = (spoken_words(a), spoken_words(b));
     if left.is_empty() || right.is_empty() {
         return compact(a) == compact(b);
     }
-    left == right || same_names(a, b)
+    let loose = |text: &str| !text.contains(|c: char| ",;".contains(c) || c.is_ascii_digit());
+    left == right || (loose(a) && loose(b) && left.concat() == right.concat()) || same_names(a, b)
 }
 
 /// Is there nothing in this text but words?
@@ -30,26 +32,39 @@ fn same_names(a: &str, b: &str) -> bool {
     left.len() > 1 && left == right
 }
 
-/// The text in lower case without spacing and punctuation. What is neither, such as the sign for what is no text at all,
-/// stays: it says something.
+/// The text in lower case without spacing and punctuation.
 pub(super) fn letters(text: &str) -> String {
+    spoken_words(text).concat()
+}
+
+/// The words and figures of a text in lower case, without punctuation. What is neither, such as the sign for what is no
+/// text at all, stays: it says something.
+fn spoken_words(text: &str) -> Vec<String> {
     let silent = |c: char| {
         c.is_ascii_punctuation() || c.is_whitespace() || c.is_control() || "–—‘’“”„…·•«»¡¿°".contains(c)
     };
     let plain = plain(text);
     let mut rest = plain.chars().peekable();
-    let mut letters = String::with_capacity(plain.len());
+    let mut words = vec![String::new()];
     let mut last = ' ';
     while let Some(c) = rest.next() {
         let digit_follows = rest.peek().is_some_and(char::is_ascii_digit);
         // `7.5` is not `75`, `-5` is not `5`.
         let joins = ".:/".contains(c) && last.is_ascii_digit() || c == '-' && !last.is_alphanumeric();
-        if !silent(c) || (digit_follows && joins) {
-            letters.extend(c.to_lowercase());
+        let heard = !silent(c) || (digit_follows && joins);
+        let figures =
+            last.is_ascii_digit() != c.is_ascii_digit() && last.is_alphanumeric() && c.is_alphanumeric();
+        // Stops and apostrophes stand within a word too: `p.m.`, `isn't`.
+        if figures || (!heard && !".'’".contains(c)) {
+            words.push(String::new());
+        }
+        if heard && let Some(word) = words.last_mut() {
+            word.extend(c.to_lowercase());
         }
         last = c;
     }
-    letters
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 /// What a few words say in signs: no solution, every number.
