@@ -191,6 +191,8 @@ fn symbols() {
         (&[r"2 \sin b \cos a", r"\sin(a+b)-\sin(a-b)"], &[r"2\sin a\cos b"]),
         (&["|x|", r"\sqrt{x^2}", r"\lvert x\rvert"], &["x", "-x"]),
         (&["a_1", "a_{1}"], &["a_2", "a", "a1"]),
+        (&["|x-10|", "|10-x|", r"\sqrt{(x-10)^2}"], &["10-x", "x-10", "|x+10|"]),
+        (&[r"\max(x,100)", r"\frac{x+100+|x-100|}{2}"], &["100", "x"]),
         (&[r"\alpha", "{\\alpha}"], &["a", r"\beta"]),
         (&["3R^2", "3r^2"], &["3r^3"]),
         (&[r"\pi(R^2-r^2)", r"\pi R^2-\pi r^2"], &["0"]),
@@ -276,6 +278,16 @@ fn tuples_intervals_sets() {
             &[r"(-\infty,-2)\cup(2,\infty)", "[-2,2]", r"x \ge 2"],
         ),
         (&[r"(0,9)\cup(9,36)", r"(0,36)\setminus\{9\}"], &["(0,36)"]),
+        (
+            &[
+                r"(-\infty,2]\cup[5,\infty)",
+                r"\{x : x \le 2 \text{ or } x \ge 5\}",
+                r"\{x \in \mathbb{R} \mid x \le 2 \text{ or } x \ge 5\}",
+            ],
+            &[r"\{x : x < 2 \text{ or } x \ge 5\}", r"\{x : x \le 2 \text{ and } x \ge 5\}"],
+        ),
+        (&["x>5", r"(5,\infty)", r"\{x\in\mathbb{R}: x>5\}"], &[r"x\ge5"]),
+        (&[r"\mathbb{R} - \{0\}", r"\mathbb{R}\setminus\{0\}", r"x\ne0"], &[r"\mathbb{R}"]),
         (&[r"\mathbb{R}", r"(-\infty,\infty)", "ℝ", r"\mathbb R"], &[r"(0,\infty)"]),
         (
             &[r"x \ne 1", r"x\neq1", r"\mathbb{R}\setminus\{1\}", r"(-\infty,1)\cup(1,\infty)", "x != 1"],
@@ -311,8 +323,18 @@ fn tuples_intervals_sets() {
             &["(2,1),(3,4)", "(1,2)"],
         ),
         (&["100,200,300", "100, 200, 300"], &["100, 200, 301"]),
+        (&["2, 2, 3", "3, 2, 2", "2, 3"], &["2, 4"]),
+        (&["2, 2, 3"], &["2, 3, 3"]),
+        (&["(20,30)", "(x-20)(x-30)<0", "x^2-50x+600<0"], &["(x-40)(x-50)<0", "(x-20)(x-30)(x-40)(x-50)<0"]),
+        (&["x^3<8", "x<2", r"(-\infty,2)"], &["x^5<8", "x^3<8.1", "x^2<4"]),
+        (&["x^2-3x+2<0", "(1,2)", "1<x<2"], &[r"x^2-3x+2\le0", "x^2-3x+2>0"]),
+        (&["x^2-2x-1<0"], &[r"x^2-2x-1\le0", r"[1-\sqrt2, 1+\sqrt2]"]),
+        (&["x^2>x", r"x<0\text{ or }x>1"], &["x<0", "x>1"]),
         (&["1,22", "1.22"], &["1.23"]),
-        (&["3:5", "3/5", r"\frac35"], &["5:3"]),
+        (&["3:5", "3/5", r"\frac35", r"3\text{ to }5", r"3\text{ : }5"], &["5:3"]),
+        (&["1:2:3", "2 : 4 : 6", r"1\text{ to }2\text{ to }3"], &["3:2:1", "1:2", "1:6", "1/6", "1,2,3"]),
+        (&["7:30", r"7:30\text{ PM}"], &["7:31"]),
+        (&[r"7:30\text{ PM}", "7:30 PM", r"\text{7:30 p.m.}"], &["7:30 AM", r"\text{7:30 AM}"]),
     ]);
 }
 
@@ -321,11 +343,15 @@ fn equations() {
     check(&[
         (&["x=5", "5", "x = 5", "x=2+3=5", r"x\approx5"], &["x=6", "y=6"]),
         (&["y=2x+3", "2x-y+3=0", "y-2x=3", "2y=4x+6", "3+2x=y"], &["y=2x-3", "y=3x+2"]),
-        (&["y=2x+3", "2x+3"], &["2x-3"]),
+        (&["y=2x+3", "2x+3"], &["2x-3", "x=2x+3"]),
         (&["f(x)=x+1", "x+1", "f(x) = 1+x"], &["f(x)=x-1"]),
         (&["x^2+y^2=4", r"\frac{x^2}{4}+\frac{y^2}{4}=1"], &["x^2-y^2=4", "x^2+y^2=2"]),
         (&["x=1,y=2", "y=2,x=1", r"x=1\text{ and }y=2"], &["x=2,y=1"]),
         (&["x=1,y=2", "1,2"], &["1,3"]),
+        (
+            &["x=1,y=2", r"\begin{cases}x=1\\y=2\end{cases}", r"\begin{cases} x = 1, \\ y = 2 \end{cases}"],
+            &["1"],
+        ),
         (&["(p,q)=(3,2)", "(3,2)"], &["(2,3)"]),
         (&["|AB|=7", "7"], &["8"]),
         (&[r"\frac{AB}{CD}=7", "7"], &["8"]),
@@ -338,12 +364,108 @@ fn equations() {
 }
 
 #[test]
+fn names_labels_and_dress() {
+    check(&[
+        (
+            &[
+                "204",
+                r"\text{Total: }204",
+                r"\text{The answer is }204",
+                r"\color{red}{204}",
+                r"\textcolor{blue}{204}",
+                r"\large 204",
+                r"204\ \blacksquare",
+                r"\therefore 204",
+                "２０４",
+            ],
+            &["m+2n=204", r"\text{The answer is not }204", r"\phantom{204}", "20"],
+        ),
+        (&["204", "m+n=204"], &["m+n=203"]),
+        (&["204", "p + q = 13 + 191 = 204"], &["203"]),
+        (&["204", r"\max = 204"], &[r"\max = 203"]),
+        (&["204", r"\text{gcd} = 204"], &["203"]),
+        (&["-7", "－７"], &["7"]),
+        (
+            &[r"12", r"\textbf{(B)}\ 12", r"\text{(B) }12", r"(B)\ 12", r"\text{B. 12}"],
+            &[r"\textbf{(B)}\ 13", "C", "(A)(B)"],
+        ),
+        (&["f(n)=n+1", "f(x)=x+1", "f(k) = 1 + k"], &["f(n)=n-1", "f(m)=n+1", "g(n)=n+1"]),
+        (&["3-4i", r"3-4\mathrm{i}"], &["3+4i"]),
+        (&[r"\theta", "θ"], &[r"\alpha"]),
+        (&["10^{-3}", "10⁻³", "0.001", "1e-3"], &["10³"]),
+        (&["x^{12}", "x¹²"], &["x^2", "2x"]),
+        (&["300000000", "3e8", r"3\times10^8"], &["24e"]),
+    ]);
+}
+
+#[test]
+fn what_stands_after_a_value() {
+    check(&[
+        (
+            &[
+                "50",
+                r"50\text{ m s}^{-1}",
+                r"50 \mathrm{~km} / \mathrm{h}",
+                r"50\ \mathrm{kg}\cdot\mathrm{m}/\mathrm{s}^2",
+                r"50^\circ \mathrm{C}",
+                r"50\text{ different ways}",
+            ],
+            &[
+                r"50\text{ or 60}",
+                r"50\text{ (or 60)}",
+                r"50\text{ or more}",
+                r"50\text{ is wrong}",
+                r"50\text{ is not the answer}",
+                r"50\text{ isn't it}",
+                r"50\text{ and a half}",
+                r"50\text{ squared}",
+                r"50\text{ factorial}",
+                r"50\ldots",
+                r"50\\\\60",
+                "50 wrong answer",
+                "50 million",
+                r"50\text{ thousand}",
+            ],
+        ),
+        (&["5000000", r"\$5\text{ million}", "5 million", r"5\text{ million dollars}"], &["5", "500000"]),
+        (&[r"3\pmod 7", r"x\equiv3\pmod{7}", "3"], &[r"4\pmod7"]),
+        (&[r"3\pmod 7", r"3 \pmod{7}"], &[r"3\pmod 8"]),
+    ]);
+}
+
+#[test]
+fn functions_of_integers() {
+    check(&[
+        (&["n!", "n(n-1)!", r"\frac{(n+1)!}{n+1}"], &["(n-1)!", "n!!", "n^n", "n", "2n!"]),
+        (
+            &[r"\binom{n}{k}", r"\frac{n!}{k!(n-k)!}", r"\binom{n}{n-k}"],
+            &[r"\binom{k}{n}", r"\binom{n}{k+1}"],
+        ),
+        (
+            &[
+                r"\frac{1}{n+1}\binom{2n}{n}",
+                r"\frac{\binom{2n}{n}}{n+1}",
+                r"\frac{(2n)!}{n!(n+1)!}",
+                r"\binom{2n}{n}-\binom{2n}{n+1}",
+            ],
+            &[r"\binom{2n}{n}", r"\frac{1}{n}\binom{2n}{n}"],
+        ),
+        (
+            &[r"\sum_{i=1}^{n} i^2", r"\sum_{k=1}^n k^2", r"\frac{n(n+1)(2n+1)}{6}"],
+            &[r"\frac{n(n+1)}{2}", r"\sum_{k=1}^n k^3"],
+        ),
+        (&["2^n", r"\sum_{k=0}^n\binom{n}{k}"], &["2^n-1"]),
+    ]);
+}
+
+#[test]
 fn matrices() {
     check(&[
         (
             &[
                 r"\begin{pmatrix}1&2\\3&4\end{pmatrix}",
                 r"\begin{bmatrix} 1 & 2 \\ 3 & 4 \end{bmatrix}",
+                r"\begin{pmatrix} 1 & 2 \\[2pt] 3 & 4 \end{pmatrix}",
                 r"\left[\begin{array}{cc}1&2\\3&4\end{array}\right]",
                 r"\left(\begin{matrix}1&2\\3&4\\\end{matrix}\right)",
                 r"\frac12\begin{pmatrix}2&4\\6&8\end{pmatrix}",
@@ -381,7 +503,26 @@ fn words() {
         (&[r"\text{(C)}", "(C)", "C", r"\text{C}", r"\textbf{(C)}"], &["B", r"\text{(B)}"]),
         (&[r"\text{(C)}", r"\textbf{(C)}\ 5"], &[r"\textbf{(D)}\ 5"]),
         (&["(C)", "C. north"], &["D. north"]),
-        (&[r"\text{no solution}", "No solution"], &[r"\text{one solution}"]),
+        (
+            &[
+                r"\text{no solution}",
+                "No solution",
+                r"\emptyset",
+                r"\{\}",
+                r"\text{There are no real solutions}",
+                r"\text{No solution exists}",
+            ],
+            &[r"\text{one solution}", "0", r"\{0\}"],
+        ),
+        (&[r"\mathbb{R}", r"(-\infty,\infty)", r"\text{all real numbers}"], &[r"\text{all integers}"]),
+        (&[r"\text{does not exist}", r"\text{DNE}"], &["0"]),
+        (&["B", "(B)", r"\text{Option B}"], &["(B),(C)", r"\text{(B) or (C)}", r"\text{B. or C.}", "(A)(B)"]),
+        (&[r"\text{Room 1.5}", r"\text{room 1.5}"], &[r"\text{Room 15}"]),
+        (&[r"\text{I and II}", r"\text{II, I}"], &[r"\text{III}", r"\text{I}"]),
+        (&[r"\text{1, 12}"], &[r"\text{11, 2}", "112"]),
+        (&[r"\text{July 4}", r"\text{July4}", "july 4"], &[r"\text{July 14}", r"\text{June 4}"]),
+        (&["x^2"], &[r"\text{x2}"]),
+        (&["a+b"], &[r"\text{ab}"]),
         (&[r"\text{Alice, Bob}", r"\text{Bob and Alice}"], &[r"\text{Alice, Carol}"]),
         (&[r"\text{even}", "even", "Even"], &[r"\text{odd}", r"\text{even function}"]),
         (&[r"\infty", "infinity", "∞", r"+\infty"], &[r"-\infty", "0"]),
@@ -435,6 +576,28 @@ fn answers_in_responses() {
         ("3", "Final Answer: Jane started 3 hours ago.", true),
         ("42", "answer: 42 apples and 3 pears", true),
         ("(3, 4)", r"Thus $(x, y) = \boxed{(3, 4)}$.", true),
+        ("2.5", "It takes 2 1/2 hours.", true),
+        (r"2\sqrt{3}", "the length is 2√3.", true),
+        ("3", "the length is 2√3.", false),
+        ("2", "the area is 2π", false),
+        ("1024", "the value is 2^10", true),
+        ("10", "the value is 2^10", false),
+        ("30", "They meet at 10:30.", false),
+        ("50", "The area is 50m².", true),
+        ("50", "The area is 50 m^2.", true),
+        ("50", "**50**.", true),
+        ("1, 2, 6", "The divisors are 1, 2, and 6.", true),
+        ("(1, 2)", r"I guessed \boxed{(2, 1)} but it is \boxed{(1, 2)}.", true),
+        ("8", r"So, \[ 2^3 = 8 \]", true),
+        ("5", "<think> the answer is 5 so", true),
+        ("42", "答案：42", true),
+        // Alternatives are not an answer.
+        ("7", "Answer: either 6 or 7", false),
+        ("7", "The answer could be 6 or 7", false),
+        ("8", "The answer is between 6 and 8.", false),
+        ("4", "The answers are 3 and 4.", false),
+        ("3, 4", "The answers are 3 and 4.", true),
+        ("(5, 6)", r"$(x, y) = (\boxed{5}, \boxed{6})$", true),
         ("x^2", "", false),
         ("5", "no idea", false),
         ("5", r"\boxed{}", false),

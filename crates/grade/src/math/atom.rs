@@ -5,7 +5,7 @@ use num_traits::{One, Signed, Zero};
 
 use super::{
     lex::{Commas, Shape, Token},
-    node::{Fence, Fold, Function, Joint, Node, Operator},
+    node::{Constant, Fence, Fold, Function, Joint, Node, Operator},
     number::{Form, Literal},
     parse::{Parsed, Parser, parse},
 };
@@ -182,12 +182,16 @@ impl Parser<'_> {
         if self.accept(&Token::Close(Shape::Brace)) {
             return Ok(Node::Set(vec![]));
         }
-        // `\{x : x > 2\}` and `\{x \mid x > 2\}` say their condition.
-        if let (Some(Token::Symbol(_)), Some(separator)) = (self.peek(), self.peek_at(1))
-            && matches!(separator.token, Token::Bar | Token::Colon)
-        {
-            self.next += 2;
-        }
+        // `\{x : x > 2\}`, `\{x \mid x > 2\}` and `\{x \in \mathbb{R} : x > 2\}` say their condition.
+        let token = |ahead: usize| self.peek_at(ahead).map(|placed| &placed.token);
+        let separates = |token: Option<&Token>| matches!(token, Some(Token::Bar | Token::Colon));
+        let real = token(1) == Some(&Token::Relation(Operator::In)) && token(2) == Some(&Token::Reals);
+        let bound = match token(0) {
+            Some(Token::Symbol(_)) if separates(token(1)) => 2,
+            Some(Token::Symbol(_)) if real && separates(token(3)) => 4,
+            _ => 0,
+        };
+        self.next += bound;
         let inner = self.within(1, self.brackets + 1, |parser| {
             let inner = parser.list()?;
             let member = matches!(&inner, Node::Relation { operators, .. } if operators == &[Operator::In]);
@@ -195,6 +199,7 @@ impl Parser<'_> {
         })?;
         self.expect(&Token::Close(Shape::Brace), "a closing brace")?;
         Ok(match inner {
+            conditions @ Node::List(..) if bound > 0 => conditions,
             Node::List(_, items) => Node::Set(items),
             condition @ Node::Relation { .. } => condition,
             single => Node::Set(vec![single]),
@@ -202,6 +207,10 @@ impl Parser<'_> {
     }
 
     fn call(&mut self, mut function: Function) -> Parsed {
+        // `\max = 5` names what was asked for.
+        if matches!(self.peek(), Some(Token::Relation(_))) {
+            return Ok(Node::Text(format!("{function:?}").into()));
+        }
         let mut power = None;
         let mut base = None;
         for _ in 0..2 {
@@ -258,14 +267,24 @@ impl Parser<'_> {
         let Node::Relation { mut sides, operators } = self.argument()? else {
             return Err(self.unexpected("an index with its first value"));
         };
-        let (Some(first), Some(Node::Symbol(index)), true) =
+        let (Some(first), Some(index), true) =
             (sides.pop(), sides.pop(), operators == [Operator::Equal] && sides.is_empty())
         else {
             return Err(self.unexpected("an index with its first value"));
         };
+        // An index may be called `i`, and then that is no number in the body.
+        let unit = Node::Constant(Constant::I);
+        let (index, called_i) = match index {
+            Node::Symbol(name) => (name, false),
+            other if other == unit => ("i".into(), true),
+            _ => return Err(self.unexpected("an index with its first value")),
+        };
         self.expect(&Token::Caret, "the upper bound")?;
         let last = self.deeper(Self::exponent)?;
-        let body = Box::new(self.deeper(Self::product)?);
+        let mut body = Box::new(self.deeper(Self::product)?);
+        if called_i {
+            body = Box::new(body.map(&|node| if node == unit { Node::symbol("i") } else { node }));
+        }
         Ok(Node::Series { fold, index, bounds: Box::new((first, last)), body })
     }
 
@@ -297,6 +316,11 @@ impl Parser<'_> {
 
     fn matrix(&mut self, environment: &str) -> Parsed {
         let shape = environment.trim_end_matches('*');
+        // A system of equations is a list of them.
+        if matches!(shape, "cases" | "aligned" | "align" | "gathered") {
+            let list = self.within(0, 0, Self::list)?;
+            return self.expect(&Token::End, "the end of the system").map(|()| list);
+        }
         if !matches!(shape, "matrix" | "pmatrix" | "bmatrix" | "Bmatrix" | "smallmatrix" | "array") {
             return Err(self.unexpected("a matrix"));
         }
@@ -343,5 +367,5 @@ fn spoken(words: &str) -> Node {
     {
         return node;
     }
-    Node::Text(words.into())
+    super::text::phrase(words).unwrap_or_else(|| Node::Text(words.into()))
 }

@@ -5,12 +5,13 @@
 //! factor, descriptions of real sets by their members ([`super::sets`]). Where the kinds differ, one may still say what
 //! the other does: `x = 5` and `5`, `1 \pm 2` and `3, -1`, `(1, 2)` and `1, 2`.
 //! Units are not compared: a unit left out, or spelled in another way, is more often met than a wrong one.
+//! Two that contradict each other are: morning and afternoon, and the modulus of a residue.
 
 use super::{
     fuel::Fuel,
     matrix,
     node::{Fence, Node, Operator},
-    scalar, sets, text,
+    scalar, sets, text, words,
 };
 
 pub(super) fn same(a: &Node, b: &Node, fuel: &Fuel) -> bool {
@@ -22,6 +23,11 @@ pub(super) fn same(a: &Node, b: &Node, fuel: &Fuel) -> bool {
     }
     let (a, b) = (simplify(a), simplify(b));
     match (&a, &b) {
+        (Node::Measured { unit: first, .. }, Node::Measured { unit: second, .. })
+            if words::contradict(first, second) =>
+        {
+            false
+        }
         (Node::Measured { value, .. }, other) | (other, Node::Measured { value, .. }) => {
             same(value, other, fuel)
         }
@@ -58,6 +64,7 @@ fn collections(a: &Node, b: &Node, fuel: &Fuel) -> bool {
             point && in_order(items, others, fuel)
         }
         (Node::Matrix(_), _) | (_, Node::Matrix(_)) => matrices(a, b, fuel),
+        (Node::Ratio(left), Node::Ratio(right)) => proportional(left, right, fuel),
         // A list of one, however often, is that one.
         (Node::List(_, items) | Node::Set(items), other)
         | (other, Node::List(_, items) | Node::Set(items)) => {
@@ -92,6 +99,14 @@ fn matrices(a: &Node, b: &Node, fuel: &Fuel) -> bool {
     left.len() == right.len() && left.iter().zip(&right).all(|(left, right)| in_order(left, right, fuel))
 }
 
+/// `1:2:3` and `2:4:6`: each part is as many times the first.
+fn proportional(a: &[Node], b: &[Node], fuel: &Fuel) -> bool {
+    let relative = |items: &[Node]| -> Vec<Node> {
+        items[1..].iter().map(|item| item.clone().over(items[0].clone())).collect()
+    };
+    in_order(&relative(a), &relative(b), fuel)
+}
+
 /// Could these be the ends of an interval? If so the brackets matter; if not they are only brackets.
 fn may_be_interval(items: &[Node], fuel: &Fuel) -> bool {
     let [first, last] = items else { return false };
@@ -103,11 +118,18 @@ fn in_order(a: &[Node], b: &[Node], fuel: &Fuel) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b, fuel))
 }
 
-/// The same elements in any order, however often each is named.
+/// The same elements in any order. Lists of one length have each as often (`2, 2, 3` is not `2, 3, 3`); of lists that
+/// differ in length, one may name a double root once.
 fn same_elements(a: &[Node], b: &[Node], fuel: &Fuel) -> bool {
-    let (a, b) = (spread(a), spread(b));
+    let (a, mut b) = (spread(a), spread(b));
     if in_order(&a, &b, fuel) {
         return true;
+    }
+    if a.len() == b.len() {
+        return a.iter().all(|item| {
+            let found = b.iter().position(|other| same(item, other, fuel));
+            found.map(|at| b.swap_remove(at)).is_some()
+        });
     }
     let covers =
         |all: &[Node], some: &[Node]| some.iter().all(|item| all.iter().any(|other| same(item, other, fuel)));
@@ -182,7 +204,9 @@ fn simplify_relation(sides: &[Node], operators: &[Operator]) -> Node {
 fn assigned(relation: &Node) -> Option<&Node> {
     match relation {
         Node::Relation { sides, operators } if operators == &[Operator::Equal] => {
-            sides[0].is_name().then_some(&sides[1])
+            // `x = 2x + 3` is an equation still to be solved.
+            let recurs = matches!(sides[0], Node::Symbol(_)) && sides[1].any(&|node| *node == sides[0]);
+            (sides[0].is_name() && !recurs).then_some(&sides[1])
         }
         _ => None,
     }
@@ -202,8 +226,11 @@ fn relations(a: &Node, b: &Node, fuel: &Fuel) -> bool {
     }
     let backwards: Vec<Node> = right.iter().rev().cloned().collect();
     let reversed: Vec<Operator> = second.iter().rev().map(|operator| operator.reversed()).collect();
-    if pairwise(&backwards, &reversed) || up_to_a_factor(left, first, right, second, fuel) {
+    if pairwise(&backwards, &reversed) {
         return true;
+    }
+    if let Some(same) = up_to_a_factor(left, first, right, second, fuel) {
+        return same;
     }
     if first == &[Operator::Equal] && second == &[Operator::Equal] {
         return same_definition(left, right, fuel);
@@ -219,26 +246,33 @@ fn same_definition(left: &[Node], right: &[Node], fuel: &Fuel) -> bool {
         (Node::Product(a), Node::Product(b)) => a[0] == b[0],
         _ => false,
     };
-    // The argument's name does not matter where the value does not depend on it: `W(n) = 1`, `W(x) = 1`.
-    called(&left[0])
-        && called(&right[0])
-        && same_head
-        && constant(&left[1])
-        && constant(&right[1])
-        && same(&left[1], &right[1], fuel)
+    // The argument's name does not matter: `f(n) = n + 1`, `f(x) = x + 1`.
+    let renamed = || match (&left[0], &right[0]) {
+        (Node::Product(a), Node::Product(b)) => match (a.as_slice(), b.as_slice()) {
+            ([_, from @ Node::Symbol(_)], [_, to @ Node::Symbol(_)]) => {
+                let taken = left[1].any(&|node| node == to);
+                let value = left[1].clone().map(&|node| if node == *from { to.clone() } else { node });
+                !taken && same(&value, &right[1], fuel)
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    let constants = constant(&left[1]) && constant(&right[1]) && same(&left[1], &right[1], fuel);
+    called(&left[0]) && called(&right[0]) && same_head && (constants || renamed())
 }
 
-/// `2x + 4 = 0` and `x = -2`; for inequalities the factor must be positive.
+/// `2x + 4 = 0` and `x = -2`; for inequalities the factor must be positive. `None` where there is no factor.
 fn up_to_a_factor(
     left: &[Node],
     first: &[Operator],
     right: &[Node],
     second: &[Operator],
     fuel: &Fuel,
-) -> bool {
-    let ([operator], [other]) = (first, second) else { return false };
+) -> Option<bool> {
+    let ([operator], [other]) = (first, second) else { return None };
     if !left.iter().chain(right).all(Node::is_scalar) {
-        return false;
+        return None;
     }
     let turned = |operator: &Operator| matches!(operator, Operator::Greater | Operator::GreaterEqual);
     let difference = |sides: &[Node], operator: &Operator| {
@@ -246,11 +280,7 @@ fn up_to_a_factor(
         if turned(operator) { b.minus(a) } else { a.minus(b) }
     };
     let strict = |operator: &Operator| if turned(operator) { operator.reversed() } else { *operator };
-    if strict(operator) != strict(other) {
-        return false;
-    }
-    match scalar::ratio(&difference(left, operator), &difference(right, other), fuel) {
-        Some(sign) => sign.is_gt() || matches!(operator, Operator::Equal | Operator::NotEqual),
-        None => false,
-    }
+    let sign = scalar::ratio(&difference(left, operator), &difference(right, other), fuel)?;
+    let turns = sign.is_gt() || matches!(operator, Operator::Equal | Operator::NotEqual);
+    Some(strict(operator) == strict(other) && turns)
 }

@@ -17,6 +17,8 @@ const STATEMENT: usize = 600;
 
 /// The longest number that is looked for in prose, in bytes.
 const NUMBER: usize = 400;
+/// How far a formula that is typed in prose may reach to either side of a number in it, in characters.
+const TYPED: usize = 40;
 
 /// The text of the final answer. Where the gold answer is a `list`, several boxes on the last line are one answer.
 pub(super) fn answer(response: &str, list: bool) -> Option<Cow<'_, str>> {
@@ -61,7 +63,7 @@ fn last_boxes(response: &str, list: bool) -> Option<(usize, Cow<'_, str>)> {
     for content in boxes.iter().rev() {
         let Some(next) = joined.last() else { break };
         let before = content.end < next.start;
-        if before && !response[content.end..next.start].contains('\n') {
+        if before && belong_together(&response[content.end..next.start]) {
             joined.push(content.clone());
         }
     }
@@ -71,6 +73,18 @@ fn last_boxes(response: &str, list: bool) -> Option<(usize, Cow<'_, str>)> {
         many => Cow::Owned(many.join(", ")),
     };
     (!text.trim().is_empty()).then_some((last.end + 1, text))
+}
+
+/// Are boxes with this between them parts of one answer? They stand on one line, and the later one takes nothing back.
+fn belong_together(between: &str) -> bool {
+    let corrects = |word: &str| {
+        matches!(
+            word,
+            "but" | "wait" | "no" | "not" | "actually" | "rather" | "instead" | "hmm" | "correction"
+        )
+    };
+    !between.contains('\n')
+        && !between.split(|c: char| !c.is_alphabetic()).any(|word| corrects(&word.to_lowercase()))
 }
 
 /// `\boxed{28}$ percent`
@@ -98,6 +112,7 @@ fn stated(tail: &str, after_box: bool) -> Option<&str> {
         let at = lower[..end].rfind("answer")?;
         end = at;
         let after = &tail[at + "answer".len()..];
+        let after = after.strip_prefix('s').unwrap_or(after);
         let rest = after.trim_start_matches(['*', ' ', '\t', '_']);
         let stated = if let Some(rest) = rest.strip_prefix(':') {
             Some(rest)
@@ -133,7 +148,7 @@ fn statement(text: &str, only_value: bool) -> Option<&str> {
     if only_value {
         return None;
     }
-    if let Some(found) = last_mentioned(line, false) {
+    if let Some(found) = last_mentioned(line, true) {
         return Some(found);
     }
     (!sentence.is_empty()).then_some(sentence)
@@ -242,8 +257,30 @@ fn last_mentioned(text: &str, list: bool) -> Option<&str> {
             }
             Some(with_percent(text, formulas[first].outer.start..formula.outer.end))
         }
-        _ => number.map(|span| with_percent(text, span)),
+        _ => number.map(|span| with_percent(text, alternatives(text, span, list))),
     }
+}
+
+/// The number with those before it that it is an alternative to: `6 or 7` is not 7. In a `list` the others count too.
+fn alternatives(text: &str, last: Range<usize>, list: bool) -> Range<usize> {
+    let mut start = last.start;
+    // A longer list is no answer to be found in prose.
+    for _ in 0..16 {
+        let before = &text[..start];
+        let others: &[&str] = if list { &[", and ", " and ", ", "] } else { &[] };
+        let Some(before) =
+            [", or ", " or "].iter().chain(others).find_map(|joint| before.strip_suffix(joint))
+        else {
+            break;
+        };
+        let word = before.rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or(before);
+        let number = word.trim_start_matches(['-', '−', '$', '*']);
+        if number.is_empty() || number_length(number) != Some(number.len()) {
+            break;
+        }
+        start = before.len() - word.len();
+    }
+    start..last.end
 }
 
 /// The number at the start of a text.
@@ -267,17 +304,57 @@ fn last_number(text: &str) -> Option<Range<usize>> {
         }
         let length = number_length(&text[at..]).unwrap_or(1);
         let before = text[..at].chars().next_back();
-        if !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '.') {
+        if let Some(span) = typed_formula(text, at..at + length) {
+            at = span.end;
+            last = Some(span);
+            continue;
+        }
+        if !before.is_some_and(|c| c.is_alphanumeric() || "_.^".contains(c)) {
             let sign = before.filter(|c| "-−".contains(*c)).map_or(0, char::len_utf8);
             // A hyphen after a word or number joins; it is no sign.
             let joined =
                 text[..at - sign].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == ')');
             let start = if joined { at } else { at - sign };
+            let start = mixed_start(text, start..at + length).unwrap_or(start);
             last = Some(start..at + length);
         }
         at += length;
     }
     last
+}
+
+/// The word around a number that makes more of it than a number: `2√3`, `2π`, `2^10`, `10:30`.
+fn typed_formula(text: &str, number: Range<usize>) -> Option<Range<usize>> {
+    let inside = |c: char| c.is_alphanumeric() || "√π^²³()+-−*/.:".contains(c);
+    let before = text[..number.start].chars().rev().take(TYPED).take_while(|&c| inside(c));
+    let start = number.start - before.map(char::len_utf8).sum::<usize>();
+    let after = text[number.end..].chars().take(TYPED).take_while(|&c| inside(c));
+    let end = number.end + after.map(char::len_utf8).sum::<usize>();
+    let word = &text[start..end];
+    let trimmed = word.trim_end_matches(['.', ':']);
+    let trimmed = trimmed.trim_start_matches([':', '.']);
+    let clock = trimmed.split_once(':').is_some_and(|(hour, minute)| {
+        let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        digits(hour) && digits(minute)
+    });
+    // The raised figure of `5m²` belongs to the unit.
+    let raised = trimmed.char_indices().any(|(at, c)| {
+        "^²³".contains(c) && trimmed[..at].ends_with(|before: char| before.is_ascii_digit() || before == ')')
+    });
+    let formula = clock || raised || trimmed.contains(['√', 'π']) || trimmed.contains("sqrt(");
+    let start = start + (word.len() - word.trim_start_matches([':', '.']).len());
+    (formula && is_mathematics(trimmed) && start <= number.start).then(|| start..start + trimmed.len())
+}
+
+/// Where the integer before a proper fraction starts: `2 1/2`.
+fn mixed_start(text: &str, fraction: Range<usize>) -> Option<usize> {
+    let (over, under) = text[fraction.clone()].split_once('/')?;
+    let before = text[..fraction.start].strip_suffix(' ')?;
+    let digits = before.len() - before.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let start = before.len() - digits;
+    let alone = !text[..start].ends_with(|c: char| c.is_alphanumeric() || ".,/".contains(c));
+    let proper = over.parse::<u64>().ok()? < under.parse::<u64>().ok()?;
+    (digits > 0 && alone && proper).then_some(start)
 }
 
 /// How long the number at the start of a text is, with the fraction bar and what is under it.
@@ -308,7 +385,14 @@ fn whole(response: &str) -> Option<&str> {
 /// Is this a formula rather than a sentence: does it hold no words but those of mathematics?
 pub(super) fn is_mathematics(text: &str) -> bool {
     let text = text.trim();
-    if text.is_empty() || formulas(text).len() > 1 {
+    let formulas = formulas(text);
+    if text.is_empty() || formulas.len() > 1 {
+        return false;
+    }
+    // "So, $x = 5$": words around a formula make a sentence of it.
+    if let Some(formula) = formulas.first()
+        && text[..formula.outer.start].contains(char::is_alphabetic)
+    {
         return false;
     }
     let mut rest = text;
@@ -334,13 +418,25 @@ pub(super) fn is_mathematics(text: &str) -> bool {
             continue;
         }
         let unit = meaningful && words::is_unit(run, false);
-        if run.chars().count() > 2 && words::word(run).is_none() && !unit {
+        let word = run.chars().count() > 2 || is_short_word(run);
+        if word && words::word(run).is_none() && !unit {
             return false;
         }
         meaningful |= run.len() == 1 || words::word(run).is_some();
         rest = &rest[run.len()..];
     }
     meaningful
+}
+
+/// A word of two letters that is hardly a product of two symbols, or a word in a script that has no symbols.
+fn is_short_word(run: &str) -> bool {
+    let common = [
+        "is", "it", "so", "to", "of", "we", "as", "if", "be", "by", "an", "no", "my", "he", "do", "at", "on",
+        "up", "us",
+    ];
+    let symbol =
+        |c: char| c.is_ascii() || ('α'..='ω').contains(&c.to_lowercase().next().unwrap_or(c)) || c == 'º';
+    common.contains(&run.to_ascii_lowercase().as_str()) || !run.chars().all(symbol)
 }
 
 /// A short response without any formula or number is an answer in words.

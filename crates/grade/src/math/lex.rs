@@ -180,6 +180,9 @@ impl<'a> Lexer<'a> {
 
     fn character(&mut self, first: char) {
         let length = first.len_utf8();
+        if words::superscript(first).is_some() {
+            return self.superscripts();
+        }
         match words::character(first) {
             words::Glyph::Tokens(tokens) => {
                 let last = tokens.len() - 1;
@@ -195,6 +198,22 @@ impl<'a> Lexer<'a> {
             }
             words::Glyph::Unknown => self.push(Token::Stray, length),
         }
+    }
+
+    /// `x¹²` and `10⁻³`: a run of raised characters is one exponent.
+    fn superscripts(&mut self) {
+        let run = leading(self.rest(), |c| words::superscript(c).is_some());
+        let lowered: String = run.chars().filter_map(words::superscript).collect();
+        self.push(Token::Caret, 0);
+        self.push(Token::Open(Shape::Group), 0);
+        if lowered.starts_with('-') {
+            self.push(Token::Minus, 0);
+        }
+        let digits = lowered.trim_start_matches('-');
+        if digits.starts_with(|c: char| c.is_ascii_digit()) {
+            self.push(Token::Number(number::read(digits, Commas::Separate).0), 0);
+        }
+        self.push(Token::Close(Shape::Group), run.len());
     }
 
     fn number(&mut self) {
@@ -225,8 +244,8 @@ impl<'a> Lexer<'a> {
             self.last(),
             Some(Token::Number(_) | Token::Close(_) | Token::Degree | Token::Percent | Token::Constant(_))
         );
-        if after_value && words::is_unit(run, self.gap) {
-            let length = words::unit_length(rest);
+        let length = words::unit_length(rest);
+        if after_value && words::is_unit(run, self.gap) && words::is_harmless(&rest[..length]) {
             return self.push(Token::Unit(rest[..length].into()), length);
         }
         let indexed = rest[1..].starts_with('_');
@@ -235,7 +254,9 @@ impl<'a> Lexer<'a> {
 
     /// The subscript of a symbol is part of its name, that of a number its base; others are tokens.
     fn subscript(&mut self) {
-        if !matches!(self.last(), Some(Token::Symbol(_) | Token::Number(_))) {
+        let close = Token::Close(Shape::Round);
+        if !matches!(self.last(), Some(last) if matches!(last, Token::Symbol(_) | Token::Number(_)) || *last == close)
+        {
             return self.push(Token::Underscore, 1);
         }
         let (content, length) = argument(&self.rest()[1..]);
@@ -246,7 +267,7 @@ impl<'a> Lexer<'a> {
                 *name = format!("{name}_{spelled}").into();
                 self.at += 1 + length;
             }
-            Some(Token::Number(_)) => match words::base(content) {
+            Some(Token::Number(_) | Token::Close(_)) => match words::base(content) {
                 Some(base) => self.push(Token::Base(base), 1 + length),
                 None => self.push(Token::Underscore, 1),
             },
@@ -272,11 +293,15 @@ impl<'a> Lexer<'a> {
                 self.push(token, length);
             }
             words::Command::Skip => self.skip(length),
+            words::Command::SkipArgument => self.skip(length + argument(&rest[length..]).1),
             words::Command::SkipPart(part) => self.skip(1 + part),
             words::Command::Text => {
                 let (content, taken) = argument(&rest[length..]);
                 match (name, content) {
                     ("mathbb", "R") => self.push(Token::Reals, length + taken),
+                    ("pmod" | "pod", _) => {
+                        self.push(Token::Unit(format!("mod {}", content.trim()).into()), length + taken);
+                    }
                     _ => self.words(content, length + taken),
                 }
             }
@@ -303,11 +328,14 @@ impl<'a> Lexer<'a> {
             Some('{') => self.push(Token::Open(Shape::Brace), 2),
             Some('}') => self.push(Token::Close(Shape::Brace), 2),
             Some('%') => self.push(Token::Percent, 2),
-            Some('\\') => self.push(Token::Row, 2),
+            Some('\\') => self.push(Token::Row, 2 + row_skip(&self.rest()[2..])),
             Some('|') => self.push(Token::Bar, 2),
             Some('&') => self.push(Token::And, 2),
-            Some(other) => self.skip(1 + other.len_utf8()),
-            None => self.skip(1),
+            Some(space) if space.is_whitespace() || ",;:!>$#_-/()[]@".contains(space) => {
+                self.skip(1 + space.len_utf8());
+            }
+            // A backslash before anything else means nothing; what it stands before does.
+            _ => self.skip(1),
         }
     }
 
@@ -319,13 +347,25 @@ impl<'a> Lexer<'a> {
             return self.skip(length);
         }
         let single = trimmed.chars().count() == 1 && trimmed.starts_with(|c: char| c.is_ascii_alphabetic());
-        if single && !matches!(self.last(), Some(Token::Number(_) | Token::Close(_))) {
+        // `5\text{m}` has a unit, `4\mathrm{i}` has none.
+        let number = trimmed == "i" || trimmed == "e";
+        let unit = match self.tokens.as_slice() {
+            [
+                ..,
+                Placed { token: Token::Text(_), .. },
+                Placed { token: Token::Divide | Token::Times, .. },
+            ] => true,
+            _ => matches!(self.last(), Some(Token::Number(_) | Token::Close(_) | Token::Degree)),
+        };
+        if single && (number || !unit) {
             return self.push(letter(trimmed), length);
         }
         let bare = trimmed.trim_matches(|c: char| c == ',' || c == ';' || c.is_whitespace());
         match words::word(bare) {
             // `\text{, }` separates as a comma does.
             None if bare.is_empty() => self.push(Token::Comma, length),
+            // `3\text{ to }2`, `10\text{:}30`.
+            None if matches!(bare, "to" | ":") && self.last().is_some() => self.push(Token::Colon, length),
             Some(token) if !single => self.push(token, length),
             _ => self.push(Token::Text(trimmed.into()), length),
         }
@@ -350,6 +390,13 @@ fn two_characters(rest: &str) -> Option<Token> {
         "**" => Token::Caret,
         _ => return None,
     })
+}
+
+/// The length of the space that a row may ask for after it: `\\\\[2pt]`.
+fn row_skip(text: &str) -> usize {
+    let Some((space, _)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) else { return 0 };
+    let unit = space.trim_start_matches(|c: char| c.is_ascii_digit() || "-. ".contains(c));
+    if matches!(unit, "pt" | "em" | "ex" | "mm" | "cm" | "in" | "pc") { space.len() + 2 } else { 0 }
 }
 
 pub(super) fn leading(text: &str, accept: impl Fn(char) -> bool) -> &str {

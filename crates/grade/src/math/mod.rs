@@ -67,7 +67,7 @@ impl Answer {
     pub fn parse(text: &str) -> Self {
         let text = clean(text);
         if text.len() <= MAX_LENGTH && text::is_words(&text) {
-            let node = Node::Text(text.as_ref().into());
+            let node = text::phrase(&text).unwrap_or_else(|| Node::Text(text.as_ref().into()));
             return Self { text: text.into_owned(), node, exact: None, error: None };
         }
         let (node, error) = match parse::parse(&text, Commas::Group) {
@@ -142,13 +142,14 @@ impl Answer {
                 || (words && text::same(&self.text, &other.text));
         }
         if self.error.is_some() || other.error.is_some() {
-            return self.same_words(other);
+            return self.same_words(other) || self.same_choice_value(other);
         }
         let fuel = Fuel::full();
         compare::same(&self.node, &other.node, &fuel)
             || self.reread(other, &fuel)
             || other.reread(self, &fuel)
             || self.same_words(other)
+            || self.same_choice_value(other)
     }
 
     /// The other readings of commas between digits, where the kinds of the answers ask for them: `100,200` as a list
@@ -167,10 +168,32 @@ impl Answer {
             })
     }
 
+    /// The same value, where one side gives it with the letter of its choice: `\textbf{(B)}\ 12` and `12`.
+    fn same_choice_value(&self, other: &Self) -> bool {
+        let value = |answer: &Self| text::choice_value(&answer.text).map(Self::parse);
+        match (value(self), value(other)) {
+            (Some(value), Some(same)) => {
+                text::choice(&self.text) == text::choice(&other.text) && value.equals(&same)
+            }
+            (Some(value), None) => value.error.is_none() && value.equals(other),
+            (None, Some(value)) => value.error.is_none() && self.equals(&value),
+            _ => false,
+        }
+    }
+
     /// The same words, where at least one side is words; the same choice, where one is only its letter.
     fn same_words(&self, other: &Self) -> bool {
         let words = |answer: &Self| answer.error.is_none() && matches!(answer.node, Node::Text(_));
-        if (words(self) || words(other)) && text::same(&self.text, &other.text) {
+        // Signs say something that words do not: `x^2` is not "x2".
+        let signs = |answer: &Self| -> String {
+            answer.text.chars().filter(|c| "+-−^_=<>/|!".contains(*c)).collect()
+        };
+        let may_be_said = match (words(self), words(other)) {
+            (false, false) => false,
+            (true, true) => true,
+            _ => signs(self) == signs(other),
+        };
+        if may_be_said && text::same(&self.text, &other.text) {
             return true;
         }
         let letter = |answer: &Self| text::letters(&answer.text).len() == 1;
@@ -181,7 +204,7 @@ impl Answer {
 
     /// Does the answer have several parts, so that a response may give them in several boxes?
     fn is_list(&self) -> bool {
-        let several = |node: &Node| matches!(node, Node::List(..) | Node::Set(_));
+        let several = |node: &Node| matches!(node, Node::List(..) | Node::Set(_) | Node::Bracket { .. });
         self.node.any(&several) || self.node.both_signs().is_some() || matches!(self.node, Node::Union(_))
     }
 }
@@ -189,13 +212,26 @@ impl Answer {
 /// What stands around an answer and says nothing: delimiters, a full stop, escaped escapes.
 fn clean(text: &str) -> Cow<'_, str> {
     let trimmed = text.trim().trim_matches(['*', '`']).trim();
-    let trimmed = trimmed.trim_end_matches(['.', ',', ';', '$', ' ']);
+    let trimmed = trimmed.trim_end_matches(['.', ',', ';', '$', ' ', '*', '`']);
     let end = trimmed.len();
     // `3.` and `\.` are cut; `\$` at the end is not an answer anyway.
     if doubly_escaped(&trimmed[..end]) {
         return Cow::Owned(trimmed.replace("\\\\", "\\"));
     }
+    if trimmed.contains(is_full_width) {
+        return Cow::Owned(trimmed.chars().map(half_width).collect());
+    }
     Cow::Borrowed(trimmed)
+}
+
+/// The forms of the printable ASCII characters that are as wide as an ideograph: `４２`.
+fn is_full_width(c: char) -> bool {
+    ('\u{ff01}'..='\u{ff5e}').contains(&c)
+}
+
+fn half_width(c: char) -> char {
+    let narrow = is_full_width(c).then(|| char::from_u32(u32::from(c) - 0xfee0)).flatten();
+    narrow.unwrap_or(c)
 }
 
 /// Is every backslash doubled, as in a text that was quoted once too often?
@@ -204,11 +240,13 @@ fn doubly_escaped(text: &str) -> bool {
     let mut rest = text;
     while let Some(at) = rest.find('\\') {
         let run = lex::leading(&rest[at..], |c| c == '\\').len();
-        if run % 2 == 1 {
+        rest = &rest[at + run..];
+        // Two before a blank or a digit begin a row.
+        let escapes = rest.starts_with(|c: char| c.is_ascii_alphabetic() || "{}%$,;:!".contains(c));
+        if run % 2 == 1 || !escapes {
             return false;
         }
         runs += 1;
-        rest = &rest[at + run..];
     }
     runs > 0
 }

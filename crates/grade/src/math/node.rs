@@ -21,6 +21,8 @@ pub(super) enum Node {
     /// `\pm` (true) or `\mp`: both signs, chosen together throughout an answer.
     Either(bool, Box<Node>),
     Quotient(Box<Node>, Box<Node>),
+    /// `1:2:3`, of more than two parts.
+    Ratio(Vec<Node>),
     Power(Box<Node>, Box<Node>),
     Call(Function, Vec<Node>),
     /// `\sum`, `\prod` or `\int` of a body over an index from a first to a last value.
@@ -210,6 +212,7 @@ impl Node {
             Self::Number { .. } | Self::Symbol(_) | Self::Constant(_) | Self::Reals | Self::Text(_) => vec![],
             Self::Sum(items)
             | Self::Product(items)
+            | Self::Ratio(items)
             | Self::Call(_, items)
             | Self::Bracket { items, .. }
             | Self::Set(items)
@@ -246,6 +249,7 @@ impl Node {
             | Self::Text(_)) => leaf,
             Self::Sum(items) => Self::Sum(all(items)),
             Self::Product(items) => Self::Product(all(items)),
+            Self::Ratio(items) => Self::Ratio(all(items)),
             Self::Call(function, items) => Self::Call(function, all(items)),
             Self::Bracket { open, close, items } => Self::Bracket { open, close, items: all(items) },
             Self::Set(items) => Self::Set(all(items)),
@@ -313,6 +317,7 @@ impl Node {
             matches!(
                 node,
                 Self::Matrix(_)
+                    | Self::Ratio(_)
                     | Self::Bracket { .. }
                     | Self::Set(_)
                     | Self::List(..)
@@ -344,6 +349,8 @@ impl Node {
             Self::List(_, items) => items.iter().all(Self::is_name),
             Self::Call(_, items) => items.iter().all(Self::is_name),
             Self::Quotient(a, b) => a.is_name() && b.is_name(),
+            // `m + n = 204`, as contests ask for it.
+            Self::Sum(items) => items.iter().all(|item| matches!(item, Self::Symbol(_))),
             Self::Text(_) => true,
             _ => false,
         }

@@ -58,7 +58,7 @@ pub(super) fn read(text: &str, commas: Commas) -> (Literal, usize) {
             return (repeating_decimal(&whole, &decimals, period), at + length);
         }
     }
-    let (exponent, length) = scientific(&text[at..], &whole, &decimals).unwrap_or((0, 0));
+    let (exponent, length) = scientific(&text[at..]).unwrap_or((0, 0));
     (Literal { value: decimal(&whole, &decimals), form, exponent }, at + length)
 }
 
@@ -129,15 +129,12 @@ fn repeating_decimal(whole: &str, decimals: &str, period: &str) -> Literal {
 }
 
 /// The exponent of `1.5e10`, and its length.
-///
-/// After a plain integer, `2e3` is more often twice e times three; then the exponent needs two digits or a plus.
-fn scientific(text: &str, whole: &str, decimals: &str) -> Option<(i64, usize)> {
+fn scientific(text: &str) -> Option<(i64, usize)> {
     let rest = text.strip_prefix(['e', 'E'])?;
     let unsigned = rest.strip_prefix(['+', '-']).unwrap_or(rest);
     let exponent = digits(unsigned);
-    let plain = decimals.is_empty() && whole != "1" && !rest.starts_with('+') && exponent.len() < 2;
     let followed = unsigned[exponent.len()..].starts_with(|c: char| c.is_alphanumeric());
-    if exponent.is_empty() || plain || followed {
+    if exponent.is_empty() || followed {
         return None;
     }
     let length = 1 + (rest.len() - unsigned.len()) + exponent.len();

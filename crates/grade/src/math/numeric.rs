@@ -14,7 +14,7 @@ use super::{
     exact,
     fuel::Fuel,
     functions,
-    node::{Constant, Fold, Node},
+    node::{Constant, Fold, Function, Node},
     real::Real,
 };
 
@@ -34,7 +34,26 @@ pub(super) struct Point<'a> {
 pub(super) type Binding<'a> = Option<(&'a str, Real)>;
 
 /// The number of points: two where all symbols are positive, two where they have either sign.
-pub(super) const ROUNDS: u32 = 4;
+const ROUNDS: u32 = 4;
+
+/// The points at which two expressions are held against each other. Where one is made of pieces, as `|x - 10|` is, there
+/// are two more, far out on either side.
+pub(super) fn rounds(a: &Node, b: &Node) -> u32 {
+    let of_pieces = |node: &Node| match node {
+        Node::Call(function, _) => matches!(
+            function,
+            Function::Abs
+                | Function::Max
+                | Function::Min
+                | Function::Floor
+                | Function::Ceiling
+                | Function::Root
+        ),
+        _ => false,
+    };
+    let pieces = a.any(&of_pieces) || b.any(&of_pieces);
+    if pieces { ROUNDS + 2 } else { ROUNDS }
+}
 
 /// The value of a scalar expression; `None` where it has none, or too large a one.
 pub(super) fn value(node: &Node, point: Point, binding: Binding) -> Option<Complex> {
@@ -129,7 +148,11 @@ static QUADRATURE: LazyLock<Vec<(Real, Real)>> = LazyLock::new(|| {
     (-72..=72).filter_map(entry).collect()
 });
 
-/// The value that a symbol stands for at a point: between 1/4 and 9/4, and of either sign in the later rounds.
+/// How far out the last points lie, as a power of two.
+const FAR: i64 = 12;
+
+/// The value that a symbol stands for at a point: between 1/4 and 9/4, of either sign in the later rounds, and some
+/// thousand times as large in the last ones.
 fn symbol(name: &str, point: Point) -> Real {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64 ^ u64::from(point.round).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     for byte in name.bytes() {
@@ -141,11 +164,14 @@ fn symbol(name: &str, point: Point) -> Real {
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     hash ^= hash >> 31;
     let magnitude = Real::integer((hash >> 3) as i64).scale(-60).add(Real::ONE.scale(-2));
-    let negative = match point.round {
-        0 | 1 => false,
-        2 => true,
-        _ => hash & 1 == 1,
+    let (negative, scale) = match point.round {
+        0 | 1 => (false, 0),
+        2 => (true, 0),
+        ROUNDS => (false, FAR),
+        5 => (true, FAR),
+        _ => (hash & 1 == 1, 0),
     };
+    let magnitude = magnitude.scale(scale);
     if negative { magnitude.neg() } else { magnitude }
 }
 

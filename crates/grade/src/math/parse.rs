@@ -15,6 +15,7 @@
 use super::{
     lex::{Commas, Placed, Shape, Span, Token, tokenize},
     node::{Function, Joint, Node, Operator},
+    words,
 };
 
 /// The longest answer that is parsed, in bytes; a longer one is only ever a text.
@@ -169,6 +170,7 @@ impl<'a> Parser<'a> {
         while let Some(Token::Relation(Operator::Equal | Operator::Approximately)) = self.peek() {
             self.next += 1;
         }
+        self.skip_label();
         sides.push(self.union()?);
         while let Some(Token::Relation(operator)) = self.peek() {
             self.next += 1;
@@ -176,6 +178,17 @@ impl<'a> Parser<'a> {
             sides.push(self.union()?);
         }
         Ok(if operators.is_empty() { sides.swap_remove(0) } else { Node::Relation { sides, operators } })
+    }
+
+    /// `\text{Total: }5` and `\text{The answer is }5` say what follows.
+    fn skip_label(&mut self) {
+        if let (Some(Token::Text(words)), Some(next)) = (self.peek(), self.peek_at(1)) {
+            let leads = words.ends_with(':') || words.ends_with(" is") || words.ends_with(" are");
+            let value = self.starts_atom(&next.token) || next.token == Token::Minus;
+            if leads && value && words::is_harmless(words) {
+                self.next += 1;
+            }
+        }
     }
 
     fn union(&mut self) -> Parsed {
@@ -230,6 +243,15 @@ impl<'a> Parser<'a> {
                 _ => term,
             });
         }
+        let taken = |node: &Node| matches!(node, Node::Negative(inner) if matches!(**inner, Node::Set(_)));
+        // `\mathbb{R} - \{0\}`
+        if let [Node::Reals, rest @ ..] = terms.as_slice()
+            && !rest.is_empty()
+            && rest.iter().all(taken)
+        {
+            let sets = rest.iter().flat_map(Node::children).cloned().collect();
+            return Ok(Node::Without(Box::new(Node::Reals), Box::new(Node::Union(sets))));
+        }
         Ok(Node::sum(terms))
     }
 
@@ -242,9 +264,13 @@ impl<'a> Parser<'a> {
                     self.next += 1;
                     over.push(self.factor()?);
                 }
-                Some(Token::Divide | Token::Colon) => {
+                Some(Token::Divide) => {
                     self.next += 1;
                     under.push(self.factor()?);
+                }
+                Some(Token::Colon) => {
+                    let first = quotient(over, under);
+                    return self.ratio(first);
                 }
                 Some(Token::Choose) => {
                     self.next += 1;
@@ -262,6 +288,39 @@ impl<'a> Parser<'a> {
                 _ => return Ok(quotient(over, under)),
             }
         }
+    }
+
+    /// After its first part: `3:2` is a quotient, `1:2:3` has no value.
+    fn ratio(&mut self, first: Node) -> Parsed {
+        let mut parts = vec![first];
+        while self.accept(&Token::Colon) {
+            let mut factors = vec![self.factor()?];
+            while let Some(token) = self.peek()
+                && self.starts_atom(token)
+            {
+                factors.push(self.factor()?);
+            }
+            parts.push(Node::product(factors));
+        }
+        // The unit of `7:30 PM` is that of the whole.
+        let unit = match parts.pop() {
+            Some(Node::Measured { value, unit }) => {
+                parts.push(*value);
+                Some(unit)
+            }
+            last => {
+                parts.extend(last);
+                None
+            }
+        };
+        let ratio = match <[Node; 2]>::try_from(parts) {
+            Ok([over, under]) => over.over(under),
+            Err(parts) => Node::Ratio(parts),
+        };
+        Ok(match unit {
+            Some(unit) => Node::Measured { value: Box::new(ratio), unit },
+            None => ratio,
+        })
     }
 
     /// Can this token begin a factor that follows without an operator?
@@ -313,14 +372,21 @@ impl<'a> Parser<'a> {
                 }
                 Some(Token::Unit(unit)) => {
                     self.next += 1;
-                    Node::Measured { value: Box::new(node), unit: unit.clone() }
+                    measured(node, unit)
                 }
                 Some(Token::Text(words)) if self.ends_value(&node) => {
                     self.next += 1;
                     if self.accept(&Token::Caret) {
                         self.deeper(Self::exponent)?;
                     }
-                    Node::Measured { value: Box::new(node), unit: words.clone() }
+                    // `\mathrm{m} / \mathrm{s}` is one unit; its first part names it.
+                    while matches!(self.peek(), Some(Token::Divide | Token::Times)) {
+                        self.next += 2;
+                        if self.accept(&Token::Caret) {
+                            self.deeper(Self::exponent)?;
+                        }
+                    }
+                    measured(node, words)
                 }
                 Some(Token::Caret) => {
                     self.next += 1;
@@ -334,14 +400,28 @@ impl<'a> Parser<'a> {
 
     /// Words after a value are its unit where nothing but the end of the item follows.
     fn ends_value(&self, node: &Node) -> bool {
-        let mut ahead = 1;
-        if matches!(self.peek_at(ahead), Some(placed) if placed.token == Token::Caret) {
-            ahead += match self.peek_at(ahead + 1).map(|placed| &placed.token) {
-                Some(Token::Open(Shape::Group)) => 4,
-                _ => 2,
-            };
+        let token = |ahead: usize| self.peek_at(ahead).map(|placed| &placed.token);
+        let mut ahead = 0;
+        while let Some(Token::Text(words)) = token(ahead) {
+            if !words::is_harmless(words) {
+                return false;
+            }
+            ahead += 1;
+            if token(ahead) == Some(&Token::Caret) {
+                ahead += match (token(ahead + 1), token(ahead + 2)) {
+                    (Some(Token::Open(Shape::Group)), Some(Token::Minus)) => 5,
+                    (Some(Token::Open(Shape::Group)), _) => 4,
+                    _ => 2,
+                };
+            }
+            let compound = matches!(token(ahead), Some(Token::Divide | Token::Times))
+                && matches!(token(ahead + 1), Some(Token::Text(_)));
+            if !compound {
+                break;
+            }
+            ahead += 1;
         }
-        let after = self.peek_at(ahead).map(|placed| &placed.token);
+        let after = token(ahead);
         let ended = matches!(
             after,
             None | Some(
@@ -378,6 +458,14 @@ impl<'a> Parser<'a> {
         self.accept(&Token::Plus);
         let base = self.deeper(Self::atom)?;
         if self.accept(&Token::Caret) { self.raised(base) } else { Ok(base) }
+    }
+}
+
+/// A value and its unit, or the number that a word such as `million` makes of it.
+fn measured(value: Node, unit: &str) -> Node {
+    match words::scale(unit) {
+        Some(scale) => Node::Product(vec![value, Node::integer(scale)]),
+        None => Node::Measured { value: Box::new(value), unit: unit.into() },
     }
 }
 

@@ -13,8 +13,8 @@ use num_traits::{Signed, Zero};
 use super::{
     exact,
     fuel::Fuel,
-    node::{Constant, Node},
-    numeric::{self, Point, ROUNDS},
+    node::{Constant, Function, Node},
+    numeric::{self, Point, rounds},
     real::{Real, Verdict},
 };
 
@@ -99,9 +99,45 @@ pub(super) fn same_everywhere(a: &Node, b: &Node, fuel: &Fuel) -> bool {
         match verdict {
             Some(Verdict::Equal) => !differs_exactly(a, b, fuel),
             Some(Verdict::Different) => false,
+            None if is_discrete(a) || is_discrete(b) => agree_at_integers(a, b, fuel),
             Some(Verdict::Unknown) | None => same_terms(a, b, fuel),
         }
     })
+}
+
+/// Does this have a value at integers only, as `n!` has?
+fn is_discrete(node: &Node) -> bool {
+    node.any(&|node| match node {
+        Node::Call(function, _) => {
+            matches!(function, Function::Factorial | Function::DoubleFactorial | Function::Binomial)
+        }
+        Node::Series { .. } => true,
+        _ => false,
+    })
+}
+
+/// Do two expressions agree at integers? They are small, no two rounds alike, and in either order of size, because
+/// `\binom{n}{k}` and `\frac{n!}{k!(n-k)!}` have a value together only where n is not below k.
+fn agree_at_integers(a: &Node, b: &Node, fuel: &Fuel) -> bool {
+    let mut names = a.symbols();
+    names.extend(b.symbols());
+    names.sort_unstable();
+    names.dedup();
+    let mut agreed = 0;
+    for round in 0..8 {
+        let at = |node: &Node| {
+            names.iter().zip(1..).fold(node.clone(), |node, (name, rank)| {
+                exact::substitute(&node, name, 3 + rank * (2 * round + 3) % 11)
+            })
+        };
+        let point = Point { round: 0, complex: false, fold_case: false, fuel };
+        match agree(&at(a), &at(b), point) {
+            Some(Verdict::Equal) => agreed += 1,
+            Some(_) => return false,
+            None => {}
+        }
+    }
+    agreed >= 4
 }
 
 fn has_imaginary(node: &Node) -> bool {
@@ -128,7 +164,7 @@ fn one_case(a: &Node, b: &Node) -> bool {
 fn agree(a: &Node, b: &Node, first: Point) -> Option<Verdict> {
     let constant = a.symbols().is_empty() && b.symbols().is_empty();
     let mut verdict = None;
-    for round in 0..if constant { 1 } else { ROUNDS } {
+    for round in 0..if constant { 1 } else { rounds(a, b) } {
         let point = Point { round, ..first };
         let Some(left) = numeric::value(a, point, None) else {
             // Nothing to compare with here, and the other side need not be worked out.
@@ -198,7 +234,7 @@ pub(super) fn ratio(a: &Node, b: &Node, fuel: &Fuel) -> Option<std::cmp::Orderin
     let complex = has_imaginary(a) || has_imaginary(b);
     let mut ratio = None;
     let mut points = 0;
-    for round in 0..ROUNDS {
+    for round in 0..rounds(a, b) {
         let point = Point { round, complex, fold_case: false, fuel };
         let (Some(left), Some(right)) = (numeric::value(a, point, None), numeric::value(b, point, None))
         else {

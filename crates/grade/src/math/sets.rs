@@ -6,7 +6,7 @@
 //! sets are equal exactly when they agree there; an inequality whose own ends cannot be read off is held against the
 //! ends of the other side.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, sync::LazyLock};
 
 use super::{
     fuel::Fuel,
@@ -144,7 +144,7 @@ fn collect_ends(node: &Node, fuel: &Fuel, ends: &mut Vec<Real>) -> Option<()> {
     (ends.len() <= MAX_ENDS).then_some(())
 }
 
-/// The root of a linear relation; the constants of another one, with both signs (`|x| < 2`) and their roots
+/// The root of a linear relation; where another one changes its sign, and its constants, with both signs (`|x| < 2`) and their roots
 /// (`x^2 < 4`).
 fn relation_ends(left: &Node, right: &Node, fuel: &Fuel, ends: &mut Vec<Real>) {
     let difference = left.clone().minus(right.clone());
@@ -165,6 +165,7 @@ fn relation_ends(left: &Node, right: &Node, fuel: &Fuel, ends: &mut Vec<Real>) {
             ends.push(root);
             return;
         }
+        ends.extend(sign_changes(|x| evaluate(&difference, Some((name, x)), fuel)));
     }
     for side in [left, right].into_iter().filter(|side| side.symbols().is_empty()) {
         if let Some(value) = evaluate(side, None, fuel) {
@@ -175,6 +176,46 @@ fn relation_ends(left: &Node, right: &Node, fuel: &Fuel, ends: &mut Vec<Real>) {
         }
     }
 }
+
+/// Places close to where a function changes its sign: found on a grid that is fine about zero and coarse far out, and
+/// closed in upon. They are only where to look, so a few bits are enough.
+fn sign_changes(function: impl Fn(Real) -> Option<Real>) -> Vec<Real> {
+    let negative = |x: Real| function(x).map(|value| value.is_negative());
+    let mut found = Vec::new();
+    let mut before: Option<(Real, bool)> = None;
+    for &x in GRID.iter() {
+        let Some(sign) = negative(x) else {
+            before = None;
+            continue;
+        };
+        if let Some((mut low, low_sign)) = before.filter(|(_, earlier)| *earlier != sign) {
+            let mut high = x;
+            for _ in 0..30 {
+                let middle = low.add(high).scale(-1);
+                if negative(middle) == Some(low_sign) { low = middle } else { high = middle }
+            }
+            found.push(low);
+            // The end itself, where it is a simple fraction: whether it belongs to the set is asked there.
+            let twelfths = low.mul(Real::integer(12)).round().map(Real::integer);
+            found.extend(twelfths.and_then(|twelfths| twelfths.div(Real::integer(12))));
+        }
+        before = Some((x, sign));
+        if found.len() >= 32 {
+            break;
+        }
+    }
+    found
+}
+
+/// Halves up to twelve, then steps of a quarter of the way; none at a number that a person would choose for an end.
+static GRID: LazyLock<Vec<Real>> = LazyLock::new(|| {
+    let thousandths = |x: i64| Real::integer(x).div(Real::integer(1000));
+    let near = (-24..=24).map(|step| 500 * step + 130);
+    let far = std::iter::successors(Some(15_130_i64), |x| Some(x * 5 / 4)).take(20);
+    let mut grid: Vec<i64> = near.chain(far.clone()).chain(far.map(|x| -x)).collect();
+    grid.sort_unstable();
+    grid.into_iter().filter_map(thousandths).collect()
+});
 
 /// `Some(true)` for plus infinity, `Some(false)` for minus infinity.
 fn infinite(node: &Node) -> Option<bool> {

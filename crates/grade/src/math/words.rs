@@ -11,6 +11,8 @@ pub(super) enum Command {
     Token(Token),
     /// Only changes the looks.
     Skip,
+    /// The same, with its argument: `\color{red}`.
+    SkipArgument,
     /// The first bytes of its name are such a command: `\quadx`.
     SkipPart(usize),
     /// Its argument is words.
@@ -49,8 +51,14 @@ pub(super) fn command(name: &str) -> Command {
         | "biggl" | "biggr" | "Biggl" | "Biggr" | "displaystyle" | "textstyle" | "scriptstyle" | "limits"
         | "nolimits" | "boldsymbol" | "bm" | "bold" | "bf" | "vec" | "hat" | "widehat" | "tilde"
         | "overline" | "underline" | "bar" | "overrightarrow" | "quad" | "qquad" | "enspace"
-        | "thinspace" | "boxed" | "fbox" | "hspace" | "ensuremath" | "mathcal" | "mathscr" | "mathfrak"
-        | "color" | "nonumber" | "hfill" | "space" | "newline" => return Command::Skip,
+        | "thinspace" | "boxed" | "fbox" | "ensuremath" | "mathcal" | "mathscr" | "mathfrak" | "nonumber"
+        | "hfill" | "space" | "newline" | "tiny" | "small" | "normalsize" | "large" | "Large" | "LARGE"
+        | "huge" | "Huge" | "checkmark" | "blacksquare" | "square" | "qed" | "therefore" => {
+            return Command::Skip;
+        }
+        "color" | "textcolor" | "hspace" | "vspace" | "phantom" | "hphantom" | "label" | "tag" => {
+            return Command::SkipArgument;
+        }
         _ => return unknown_command(name),
     })
 }
@@ -170,8 +178,8 @@ pub(super) fn character(c: char) -> Glyph {
     if let Some((over, under)) = vulgar_fraction(c) {
         return Glyph::Tokens(vec![Token::Number(Literal::fraction(over, under))]);
     }
-    if let Some(digit) = "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().position(|superscript| superscript == c) {
-        return Glyph::Tokens(vec![Token::Caret, Token::Number(Literal::integer(digit as i64))]);
+    if let Some((_, name)) = GREEK.iter().find(|(letter, _)| *letter == c) {
+        return Glyph::Tokens(vec![Token::Symbol(format!("\\{name}").into())]);
     }
     Glyph::Tokens(vec![match c {
         '+' | '＋' => Token::Plus,
@@ -221,6 +229,38 @@ pub(super) fn character(c: char) -> Glyph {
     }])
 }
 
+/// Greek letters typed as such, and the commands for them. Pi is a number.
+const GREEK: [(char, &str); 22] = [
+    ('α', "alpha"),
+    ('β', "beta"),
+    ('γ', "gamma"),
+    ('δ', "delta"),
+    ('ε', "epsilon"),
+    ('ζ', "zeta"),
+    ('η', "eta"),
+    ('θ', "theta"),
+    ('κ', "kappa"),
+    ('λ', "lambda"),
+    ('μ', "mu"),
+    ('ν', "nu"),
+    ('ξ', "xi"),
+    ('ρ', "rho"),
+    ('σ', "sigma"),
+    ('τ', "tau"),
+    ('φ', "phi"),
+    ('χ', "chi"),
+    ('ψ', "psi"),
+    ('ω', "omega"),
+    ('Δ', "Delta"),
+    ('Ω', "Omega"),
+];
+
+/// The character that a raised one stands for.
+pub(super) fn superscript(c: char) -> Option<char> {
+    let at = "⁰¹²³⁴⁵⁶⁷⁸⁹⁻".chars().position(|superscript| superscript == c)?;
+    "0123456789-".chars().nth(at)
+}
+
 fn vulgar_fraction(c: char) -> Option<(i64, i64)> {
     Some(match c {
         '½' => (1, 2),
@@ -261,11 +301,11 @@ pub(super) fn base(subscript: &str) -> Option<u32> {
 }
 
 /// Units short enough to be taken for a product of symbols.
-const SHORT_UNITS: [&str; 51] = [
+const SHORT_UNITS: [&str; 52] = [
     "mm", "cm", "dm", "km", "nm", "in", "ft", "yd", "mi", "mg", "kg", "lb", "lbs", "oz", "ml", "mL", "sec",
     "secs", "min", "mins", "hr", "hrs", "ms", "Hz", "kHz", "mph", "kph", "kmh", "rad", "rads", "cents",
     "cent", "usd", "USD", "sq", "pts", "days", "day", "way", "ways", "men", "cm²", "feet", "inch", "mol",
-    "rpm", "AM", "th", "st", "nd", "rd",
+    "rpm", "AM", "PM", "th", "st", "nd", "rd",
 ];
 
 /// Is this run of letters after a number what the number counts?
@@ -298,4 +338,69 @@ pub(super) fn unit_length(text: &str) -> usize {
         }
         at += between.len();
     }
+}
+
+/// Words that a number counts in: `5 million` is a number, not five of something.
+pub(super) fn scale(unit: &str) -> Option<i64> {
+    let first = leading(unit.trim_start(), char::is_alphabetic).to_ascii_lowercase();
+    Some(match first.strip_suffix('s').unwrap_or(&first) {
+        "dozen" => 12,
+        "hundred" => 100,
+        "thousand" => 1000,
+        "million" => 1_000_000,
+        "billion" => 1_000_000_000,
+        "trillion" => 1_000_000_000_000,
+        _ => return None,
+    })
+}
+
+/// Do the words after a value leave it as it is, as a unit or a remark does? Words that take it back, offer another
+/// one or reckon on with it are no unit: `5 \text{ or 6}`, `5 \text{ is wrong}`, `5 \text{ and a half}`.
+pub(super) fn is_harmless(words: &str) -> bool {
+    let lower = words.to_lowercase();
+    let another = lower.split_whitespace().any(|word| {
+        word.trim_start_matches(['(', '[', '-', '+', '=']).starts_with(|c: char| c.is_ascii_digit())
+    });
+    let mut runs = lower.split(|c: char| !c.is_alphanumeric() && c != '\'').filter(|run| !run.is_empty());
+    let first = runs.clone().next().unwrap_or("");
+    let reckons = matches!(first, "squared" | "cubed" | "factorial" | "and" | "over");
+    let changes = runs.any(|run| CHANGING.contains(&run) || run.ends_with("n't"));
+    !(another || reckons || changes || lower.contains('…'))
+}
+
+/// Words that make something else of the value before them.
+const CHANGING: [&str; 17] = [
+    "not",
+    "no",
+    "nor",
+    "or",
+    "but",
+    "wrong",
+    "incorrect",
+    "false",
+    "half",
+    "more",
+    "less",
+    "fewer",
+    "maybe",
+    "perhaps",
+    "otherwise",
+    "plus",
+    "minus",
+];
+
+/// Do these say different things of one value: before noon and after it, or modulo 7 and modulo 8? Other units are not
+/// compared.
+pub(super) fn contradict(a: &str, b: &str) -> bool {
+    let said = |unit: &str| {
+        let letters: String = unit.chars().filter(char::is_ascii_alphanumeric).collect();
+        let lower = letters.to_ascii_lowercase();
+        let kind = match lower.as_str() {
+            "am" | "pm" => Some("half of a day"),
+            _ if unit.starts_with("mod ") => Some("modulus"),
+            _ => None,
+        };
+        kind.map(|kind| (kind, lower))
+    };
+    said(a).zip(said(b)).is_some_and(|((first, a), (second, b))| first == second && a != b)
 }
