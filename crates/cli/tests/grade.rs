@@ -209,8 +209,11 @@ fn programs_run_against_their_tests() {
     }
     let right = "```python\ndef add(x, y):\n    return x + y\n```";
     let wrong = "```python\ndef add(x, y):\n    return x - y\n```";
-    let of = |pred: &str| json!({ "gold": "HumanEval/53", "pred": pred }).to_string();
-    let input = [of(right), of(wrong)].join("\n");
+    let input = [
+        json!({ "gold": "HumanEval/53", "pred": right }).to_string(),
+        json!({ "task_id": "HumanEval/53", "pred": wrong }).to_string(),
+    ]
+    .join("\n");
     let output = grade(&["--kind", "code", "--explain"], input.as_bytes());
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stderr(&output).contains("file system: protected by"), "{}", stderr(&output));

@@ -89,7 +89,9 @@ impl Judge {
             Judge::Text(kind) => Verdict::Text(grader(*kind, line)?.grade(&response)),
             #[cfg(unix)]
             Judge::Code(grader) => {
-                let id = line.text("gold")?.context("\"gold\" should be the id of a problem")?;
+                // Samples as other tools write them name the problem so.
+                let key = if line.has("gold") { "gold" } else { "task_id" };
+                let id = line.text(key)?.context("\"gold\" should be the id of a problem")?;
                 match grader.grade_unless(&id, &response, cancel) {
                     Ok(verdict) => Verdict::Code(verdict),
                     Err(error) => Verdict::Failed(error.to_string()),

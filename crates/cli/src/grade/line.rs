@@ -18,6 +18,10 @@ impl Line {
         line.context("it should be a JSON object such as {\"gold\": \"1/2\", \"pred\": \"\\\\boxed{0.5}\"}")
     }
 
+    pub fn has(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+
     pub fn get(&self, key: &str) -> anyhow::Result<Option<Value>> {
         let value = self.0.get(key).map(|raw| serde_json::from_str(raw.get()));
         value.transpose().with_context(|| format!("the value of \"{key}\" cannot be read"))

@@ -33,7 +33,7 @@ pub enum Kind {
     Math,
     /// Multiple choice: "gold" is a letter; "choices" may list the texts
     Choice,
-    /// A program, run against the tests of HumanEval+: "gold" is the problem's id, such as HumanEval/0
+    /// A program, run against the tests of HumanEval+: "gold" or "task_id" is the problem's id, such as HumanEval/0
     Code,
     /// A countdown expression: "gold" is {"numbers": [...], "target": n}, or the target with "numbers" beside it
     Expression,
