@@ -1,0 +1,106 @@
+//! One line of `samples.jsonl`: a finished prompt with its whole tree.
+//!
+//! A child's arrays hold only what it decoded itself; the shared beginning is its parent's. So the tokens of all sequences
+//! together are what was decoded, and every number of a report can be computed again from these lines.
+
+use eager_core::{Finish, Outcome, Token, Tree};
+use serde::{Deserialize, Serialize};
+
+/// A finished prompt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    pub id: String,
+    pub prompt_tokens: usize,
+    pub sequences: Vec<SampleSequence>,
+    pub tokens_generated: usize,
+    pub sequences_total: usize,
+    /// Did it reach the cap?
+    pub saturated: bool,
+    /// Its share of the run's time: prompts are decoded together, so each is charged for its tokens. The shares of all lines
+    /// add up to the time the run took.
+    pub seconds: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SampleSequence {
+    pub tokens: Vec<Token>,
+    pub logprobs: Vec<f32>,
+    pub entropy: Vec<f32>,
+    /// Index of the sequence it branched off, if it did.
+    pub parent: Option<usize>,
+    /// Position of its first own token.
+    pub fork_at: usize,
+    /// Positions whose token the method chose instead of the sampler. A trainer masks these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forced: Vec<usize>,
+    /// `None` where the run was broken off.
+    pub finish: Option<Finish>,
+    /// The whole response, the parent's part included.
+    pub text: String,
+    pub answer: Option<String>,
+    /// `None` where the right answer is not known.
+    pub correct: Option<bool>,
+    /// What its vote counts; 1 where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f32>,
+}
+
+impl Sample {
+    /// A tree as a line. `text` spells a sequence's whole path.
+    pub fn new(
+        id: String,
+        prompt_tokens: usize,
+        tree: &Tree,
+        graded: &Outcome,
+        text: impl Fn(&[Token]) -> String,
+    ) -> Self {
+        let sequence = |id: eager_core::SeqId| {
+            let sequence = tree.get(id);
+            SampleSequence {
+                tokens: sequence.tokens.clone(),
+                logprobs: sequence.logprobs.clone(),
+                entropy: sequence.entropy.clone(),
+                parent: sequence.parent.map(|parent| parent.0),
+                fork_at: sequence.fork_at,
+                forced: sequence.forced.clone(),
+                finish: sequence.finish,
+                text: text(&tree.path(id)),
+                answer: graded.answers[id.0].clone(),
+                correct: Some(graded.correct[id.0]),
+                weight: None,
+            }
+        };
+        Sample {
+            id,
+            prompt_tokens,
+            sequences: tree.ids().map(sequence).collect(),
+            tokens_generated: tree.tokens_generated(),
+            sequences_total: tree.len(),
+            saturated: false,
+            seconds: 0.0,
+        }
+    }
+
+    /// What the metrics need of it.
+    pub fn outcome(&self) -> Outcome {
+        Outcome {
+            answers: self.sequences.iter().map(|s| s.answer.clone()).collect(),
+            correct: self.sequences.iter().map(|s| s.correct.unwrap_or(false)).collect(),
+            tokens: self.sequences.iter().map(|s| s.tokens.len()).sum(),
+        }
+    }
+
+    /// A value for every position of a sequence's path, from what each ancestor holds.
+    pub fn path<T: Copy>(&self, index: usize, own: impl Fn(&SampleSequence) -> &[T]) -> Vec<T> {
+        let mut parts: Vec<&[T]> = Vec::new();
+        let (mut at, mut end) = (Some(index), usize::MAX);
+        // A file may have been edited: a parent comes before its child, which also ends the loop.
+        while let Some(sequence) = at.and_then(|at| self.sequences.get(at)) {
+            let values = own(sequence);
+            parts.push(&values[..end.saturating_sub(sequence.fork_at).min(values.len())]);
+            end = sequence.fork_at;
+            at = sequence.parent.filter(|&parent| Some(parent) < at);
+        }
+        parts.into_iter().rev().flatten().copied().collect()
+    }
+}
