@@ -110,6 +110,16 @@ pub struct Plan {
     pub wave: usize,
 }
 
+/// Where a prompt stands after the first pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    pub sequences: usize,
+    /// Nothing of it was broken off.
+    pub finished: bool,
+    /// It has a correct answer; only full EAGer asks.
+    pub solved: bool,
+}
+
 /// Watches a pass: gets every tree as it is done, and may end the pass.
 pub trait Watch {
     /// The tree of prompt `index` came back, complete unless the pass was ended.
@@ -143,12 +153,7 @@ impl Plan {
         trees: &mut [Tree],
         watch: &mut dyn Watch,
     ) -> Result<(), E::Error> {
-        let strategy = |_: usize| -> Option<Box<dyn Strategy>> {
-            Some(match method {
-                Method::FullParallel => Box::new(FullParallel { sequences: self.forking.cap }),
-                _ => Box::new(Init::new(self.forking.clone())),
-            })
-        };
+        let strategy = |index: usize| Some(self.opening(method, &prompts[index]));
         engine.grow(&mut Pass { prompts, trees, strategy, next: 0, watch })
     }
 
@@ -164,24 +169,49 @@ impl Plan {
         watch: &mut dyn Watch,
     ) -> Result<(), E::Error> {
         let Some(how) = method.reallocation() else { return Ok(()) };
-        let cap = self.forking.cap;
-        let counts: Vec<usize> = trees.iter().map(Tree::len).collect();
-        let is_chosen = |&i: &usize| match method {
-            Method::Eager(_) => !solved(i, &trees[i]),
-            _ => counts[i] >= cap,
+        let asks = matches!(method, Method::Eager(_));
+        let standing = |(index, tree): (usize, &Tree)| Standing {
+            sequences: tree.len(),
+            finished: tree.live().next().is_none(),
+            solved: asks && solved(index, tree),
         };
-        let finished = |i: &usize| trees[*i].live().next().is_none();
-        let chosen: Vec<usize> = (0..trees.len()).filter(finished).filter(is_chosen).collect();
-        let mut extra = vec![0; trees.len()];
-        for (&i, share) in chosen.iter().zip(budget::shares(budget::saved(cap, &counts), chosen.len())) {
-            extra[i] = share;
-        }
-        let strategy = |i: usize| (extra[i] > 0).then(|| self.reallocate(how, counts[i], extra[i]));
+        let standings: Vec<Standing> = trees.iter().enumerate().map(standing).collect();
+        let extra = self.extra(method, &standings);
+        let strategy =
+            |i: usize| (extra[i] > 0).then(|| self.reallocate(how, standings[i].sequences, extra[i]));
         engine.grow(&mut Pass { prompts, trees, strategy, next: 0, watch })
     }
 
+    /// The strategy of the first pass over a prompt.
+    pub fn opening(&self, method: Method, _prompt: &Prompt) -> Box<dyn Strategy> {
+        match method {
+            Method::FullParallel => Box::new(FullParallel { sequences: self.forking.cap }),
+            Method::EagerInit | Method::EagerAdapt(_) | Method::Eager(_) => {
+                Box::new(Init::new(self.forking.clone()))
+            }
+        }
+    }
+
+    /// How many sequences a second pass may add to each prompt: what the others saved, shared among those that the method
+    /// chooses.
+    pub fn extra(&self, method: Method, standings: &[Standing]) -> Vec<usize> {
+        let cap = self.forking.cap;
+        let is_chosen = |standing: &Standing| match method {
+            Method::Eager(_) => standing.finished && !standing.solved,
+            Method::EagerAdapt(_) => standing.finished && standing.sequences >= cap,
+            Method::FullParallel | Method::EagerInit => false,
+        };
+        let counts: Vec<usize> = standings.iter().map(|s| s.sequences).collect();
+        let chosen: Vec<usize> = (0..standings.len()).filter(|&i| is_chosen(&standings[i])).collect();
+        let mut extra = vec![0; standings.len()];
+        for (&i, share) in chosen.iter().zip(budget::shares(budget::saved(cap, &counts), chosen.len())) {
+            extra[i] = share;
+        }
+        extra
+    }
+
     /// Another pass over one prompt that has `sequences` and may have `extra` more.
-    fn reallocate(&self, how: Reallocation, sequences: usize, extra: usize) -> Box<dyn Strategy> {
+    pub fn reallocate(&self, how: Reallocation, sequences: usize, extra: usize) -> Box<dyn Strategy> {
         let mut forking = self.forking.clone();
         match how {
             Reallocation::Rerun => {
