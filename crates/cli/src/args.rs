@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use eager_core::grove::TOP_K;
 use eager_core::strategy::{CapRule, Preference};
-use eager_core::{Forking, Method, Plan, Profile, Sampling};
+use eager_core::{DeepConfOptions, EscOptions, Forking, Method, Plan, Profile, Regrowing, Sampling};
 use eager_native::{KvType, Options};
 
 /// How tokens are drawn.
@@ -62,12 +62,58 @@ pub struct ForkingArgs {
     /// The share of theta from which a second pass considers a step
     #[arg(long, default_value_t = 0.8, value_parser = share, allow_negative_numbers = true)]
     pub relax: f32,
+    /// Least number of tokens between two forks of a sequence
+    #[arg(long, default_value_t = 0)]
+    pub fork_spacing: usize,
     /// Which untaken tokens regrow takes first
     #[arg(long, value_enum, default_value_t = PreferenceArg::Likely)]
     pub regrow_first: PreferenceArg,
     /// How many branches of a prompt regrow starts at a time; the next ones may start from what these found
     #[arg(long, default_value_t = 8, value_parser = at_least_one)]
     pub regrow_wave: usize,
+    /// Least distance, in tokens, between branches that regrow starts at a time from one sequence
+    #[arg(long, default_value_t = 0)]
+    pub regrow_spacing: usize,
+    /// Most tokens taken at one step, the first pass's included; 2 leaves regrow one where it did not fork, 0 is no limit
+    #[arg(long, default_value_t = 0)]
+    pub regrow_candidates: usize,
+    /// Least probability of a token that regrow starts from
+    #[arg(long, default_value_t = 0.0, value_parser = share, allow_negative_numbers = true)]
+    pub regrow_least: f32,
+    #[command(flatten)]
+    pub baselines: BaselineArgs,
+}
+
+/// The methods that EAGer is compared with.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Baselines")]
+pub struct BaselineArgs {
+    /// Sequences of one of esc's windows [default: --max-sequences shared among the windows]
+    #[arg(long, value_parser = sequences)]
+    pub esc_window: Option<usize>,
+    /// Most windows of esc [default: 8, or what --esc-window leaves of --max-sequences]
+    #[arg(long, value_parser = sequences)]
+    pub esc_windows: Option<usize>,
+    /// Sequences that set deepconf's bar [default: half of --max-sequences]
+    #[arg(long, value_parser = sequences)]
+    pub deepconf_warmup: Option<usize>,
+    /// The share of these that lie at or above the bar; less halts more
+    #[arg(long, default_value_t = DeepConfOptions::default().keep, value_parser = exact_share, allow_negative_numbers = true)]
+    pub deepconf_keep: f64,
+    /// Tokens over which deepconf averages confidence [default: 2048, or a quarter of the mean length if that is less]
+    #[arg(long, value_parser = at_least_one)]
+    pub deepconf_window: Option<usize>,
+}
+
+impl BaselineArgs {
+    fn esc(&self) -> EscOptions {
+        EscOptions { window: self.esc_window, windows: self.esc_windows }
+    }
+
+    fn deepconf(&self) -> DeepConfOptions {
+        let &Self { deepconf_warmup: warmup, deepconf_keep: keep, deepconf_window: window, .. } = self;
+        DeepConfOptions { warmup, keep, window }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -88,6 +134,26 @@ pub enum PreferenceArg {
     Both,
     /// The earliest in the path
     Early,
+    /// The latest in the path
+    Late,
+    /// By the likelihood of the whole path
+    Path,
+    /// The likely ones, but less where branches already start
+    Fresh,
+}
+
+impl PreferenceArg {
+    fn preference(self) -> Preference {
+        match self {
+            PreferenceArg::Likely => Preference::Likely,
+            PreferenceArg::Unsure => Preference::Unsure,
+            PreferenceArg::Both => Preference::Both,
+            PreferenceArg::Early => Preference::Early,
+            PreferenceArg::Late => Preference::Late,
+            PreferenceArg::Path => Preference::Path,
+            PreferenceArg::Fresh => Preference::Fresh,
+        }
+    }
 }
 
 impl ForkingArgs {
@@ -108,15 +174,17 @@ impl ForkingArgs {
             window: self.window,
             everywhere: self.everywhere,
             relax: self.relax,
+            spacing: self.fork_spacing,
             ..Forking::new(theta, self.max_sequences)
         };
-        let preference = match self.regrow_first {
-            PreferenceArg::Likely => Preference::Likely,
-            PreferenceArg::Unsure => Preference::Unsure,
-            PreferenceArg::Both => Preference::Both,
-            PreferenceArg::Early => Preference::Early,
+        let regrowing = Regrowing {
+            first: self.regrow_first.preference(),
+            wave: self.regrow_wave,
+            spacing: self.regrow_spacing,
+            candidates: self.regrow_candidates,
+            least: self.regrow_least,
         };
-        Plan { seed, forking, preference, wave: self.regrow_wave }
+        Plan { seed, forking, regrowing, esc: self.baselines.esc(), deepconf: self.baselines.deepconf() }
     }
 }
 
@@ -190,6 +258,12 @@ fn positive(text: &str) -> Result<f32, String> {
 fn share(text: &str) -> Result<f32, String> {
     number(text)
         .and_then(|v| if (0.0..=1.0).contains(&v) { Ok(v) } else { Err("must be from 0 to 1".to_owned()) })
+}
+
+/// A share in double precision: 0.9 is a percentile here, and must not be 0.89999998.
+fn exact_share(text: &str) -> Result<f64, String> {
+    share(text)?;
+    text.parse().map_err(|_| "not a number".to_owned())
 }
 
 fn positive_share(text: &str) -> Result<f32, String> {

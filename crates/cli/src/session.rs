@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use eager_core::{Profile, Prompt, Settings, Token};
+use eager_core::{Answers, Profile, Prompt, Settings, Token};
+use eager_grade::Grader;
 use eager_native::load::{ChatOptions, Checkpoint, Message};
 use eager_native::{Isa, Model, NativeEngine};
 use indicatif::ProgressBar;
@@ -15,7 +16,7 @@ use crate::args::{EngineArgs, ForkingArgs, SamplingArgs};
 
 #[derive(Debug)]
 pub struct Session {
-    pub checkpoint: Checkpoint,
+    pub checkpoint: Arc<Checkpoint>,
     pub engine: NativeEngine,
     pub profile: Profile,
     reasoning_end: Vec<Token>,
@@ -28,7 +29,7 @@ impl Session {
         let engine = NativeEngine::new(weights, args.options())?;
         let profile = Profile::of(&checkpoint.name);
         let reasoning_end = reasoning_end(&checkpoint, &profile)?;
-        Ok(Session { checkpoint, engine, profile, reasoning_end })
+        Ok(Session { checkpoint: Arc::new(checkpoint), engine, profile, reasoning_end })
     }
 
     /// The prompt of a problem: as the model's chat template writes it, or the bare text.
@@ -70,12 +71,31 @@ impl Session {
             stop: self.checkpoint.config.stop_tokens.clone(),
             reasoning_end: self.reasoning_end.clone(),
         };
-        Ok(Prompt { tokens: tokens.into(), settings: settings.into(), key: fingerprint(key) })
+        Ok(Prompt { tokens: tokens.into(), settings: settings.into(), key: fingerprint(key), answers: None })
     }
 
     /// A sequence's text. Special tokens are kept: they show where reasoning ends.
     pub fn text(&self, tokens: &[Token]) -> String {
         self.checkpoint.tokenizer.decode(tokens)
+    }
+
+    /// Reads the answers out of sequences as this grader finds them.
+    pub fn reader(&self, grader: &Grader) -> Arc<dyn Answers> {
+        Arc::new(Reader { checkpoint: self.checkpoint.clone(), grader: grader.clone() })
+    }
+}
+
+/// Finds answers for the methods that look at them while they sample.
+#[derive(Debug)]
+struct Reader {
+    checkpoint: Arc<Checkpoint>,
+    grader: Grader,
+}
+
+impl Answers for Reader {
+    fn answers(&self, paths: &[Vec<Token>]) -> Vec<Option<String>> {
+        let texts = paths.iter().map(|path| self.checkpoint.tokenizer.decode(path));
+        self.grader.grade_all(texts).into_iter().map(|grade| grade.answer).collect()
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args as ClapArgs;
-use eager_core::vote::{Votes, tally};
-use eager_core::{Finish, Method, Outcome as Graded, SeqId, Token, Tree};
+use eager_core::vote::Votes;
+use eager_core::{Finish, Method, Outcome as Graded, Prompt, SeqId, Token, Tree};
 use eager_grade::Grader;
 use serde::Serialize;
 
@@ -28,7 +28,7 @@ pub struct Args {
     /// A .gguf file, or a folder with config.json, tokenizer.json and *.safetensors [default: the embedded acorn]
     #[arg(long)]
     model: Option<PathBuf>,
-    /// full-parallel, eager-init, eager-adapt or eager; the last two take /rerun or /regrow
+    /// full-parallel, eager-init, eager-adapt, eager, esc or deepconf; eager-adapt and eager take /rerun or /regrow
     #[arg(long, default_value = "eager-init")]
     method: Method,
     /// The right answer, if it is known: marks right sequences, and full eager needs it
@@ -67,15 +67,16 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     let interrupt = Interrupt::listen()?;
     let mut session = Session::open(args.model.as_deref(), &args.engine)?;
-    if args.forking.theta.is_none() && args.method != Method::FullParallel && !session.profile.is_calibrated()
-    {
+    if args.forking.theta.is_none() && args.method.forks() && !session.profile.is_calibrated() {
         let (name, theta) = (&session.checkpoint.name, args.forking.theta(args.method, &session.profile));
         eprintln!("eager: {name} has no calibrated theta; forking at {theta} (set --theta)");
     }
     let tokens = session.encode(args.problem.trim(), args.system.as_deref(), args.raw)?;
-    let prompt =
-        session.prompt(tokens, args.problem.trim(), args.max_tokens, &args.sampling, &args.forking)?;
     let grader = Grader::Math { gold: args.answer.clone().unwrap_or_default() };
+    let prompt = Prompt {
+        answers: Some(session.reader(&grader)),
+        ..session.prompt(tokens, args.problem.trim(), args.max_tokens, &args.sampling, &args.forking)?
+    };
     let plan = args.forking.plan(args.sampling.seed, args.forking.theta(args.method, &session.profile));
 
     let begun = Instant::now();
@@ -149,7 +150,7 @@ impl Solution {
         seconds: f64,
     ) -> Self {
         let graded = grade(session, grader, tree);
-        let votes = tally(graded.answers.iter().map(Option::as_deref));
+        let votes = graded.votes();
         let report = |id: SeqId| {
             let sequence = tree.get(id);
             SequenceReport {

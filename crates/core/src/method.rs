@@ -12,8 +12,11 @@ use crate::chance::Key;
 use crate::engine::{Engine, Forest, Pulse};
 use crate::entropy::Token;
 use crate::grove::{Grove, Settings};
-use crate::strategy::{Forking, FullParallel, Init, Preference, Regrow, Strategy};
+use crate::strategy::{
+    DeepConf, DeepConfOptions, Esc, EscOptions, Forking, FullParallel, Init, Regrow, Regrowing, Strategy,
+};
 use crate::tree::Tree;
+use crate::vote::Answers;
 
 /// How a second pass spends its budget on a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,23 +36,39 @@ pub enum Method {
     EagerAdapt(Reallocation),
     /// The saved budget goes to the prompts without a correct answer.
     Eager(Reallocation),
+    /// Early-stopping self-consistency: window after window, until one agrees.
+    Esc,
+    /// DeepConf online: sequences that lose confidence are given up.
+    DeepConf,
 }
 
 impl Method {
-    pub const ALL: [Method; 6] = [
+    pub const ALL: [Method; 8] = [
         Method::FullParallel,
         Method::EagerInit,
         Method::EagerAdapt(Reallocation::Rerun),
         Method::EagerAdapt(Reallocation::Regrow),
         Method::Eager(Reallocation::Rerun),
         Method::Eager(Reallocation::Regrow),
+        Method::Esc,
+        Method::DeepConf,
     ];
 
     pub fn reallocation(self) -> Option<Reallocation> {
         match self {
             Method::EagerAdapt(how) | Method::Eager(how) => Some(how),
-            Method::FullParallel | Method::EagerInit => None,
+            Method::FullParallel | Method::EagerInit | Method::Esc | Method::DeepConf => None,
         }
+    }
+
+    /// The method that ends where this one's second pass begins: the same for all that only differ in how they go on.
+    pub fn opening(self) -> Method {
+        if self.reallocation().is_some() { Method::EagerInit } else { self }
+    }
+
+    /// Does entropy decide anything? To the other methods theta means nothing.
+    pub fn forks(self) -> bool {
+        self.opening() == Method::EagerInit
     }
 }
 
@@ -60,6 +79,8 @@ impl fmt::Display for Method {
             Method::EagerInit => "eager-init",
             Method::EagerAdapt(_) => "eager-adapt",
             Method::Eager(_) => "eager",
+            Method::Esc => "esc",
+            Method::DeepConf => "deepconf",
         };
         let how = match self.reallocation() {
             Some(Reallocation::Rerun) => "/rerun",
@@ -73,7 +94,7 @@ impl fmt::Display for Method {
 /// No method has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown method '{0}'; use full-parallel, eager-init, eager-adapt or eager, the last two with /rerun or /regrow"
+    "unknown method '{0}'; use full-parallel, eager-init, eager-adapt, eager, esc or deepconf; eager-adapt and eager take /rerun or /regrow"
 )]
 pub struct UnknownMethod(String);
 
@@ -96,6 +117,8 @@ pub struct Prompt {
     pub settings: Arc<Settings>,
     /// What the randomness of this prompt is keyed by, beside the seed.
     pub key: u64,
+    /// Who reads the answers out of its sequences; ESC cannot stop early without.
+    pub answers: Option<Arc<dyn Answers>>,
 }
 
 /// The options that all methods share.
@@ -104,10 +127,9 @@ pub struct Plan {
     pub seed: u64,
     /// `cap` is the paper's M.
     pub forking: Forking,
-    /// Which untaken tokens regrowing takes first.
-    pub preference: Preference,
-    /// How many branches of a prompt it starts at a time.
-    pub wave: usize,
+    pub regrowing: Regrowing,
+    pub esc: EscOptions,
+    pub deepconf: DeepConfOptions,
 }
 
 /// Where a prompt stands after the first pass.
@@ -137,12 +159,18 @@ pub trait Watch {
 impl Watch for () {}
 
 impl Plan {
+    /// The defaults, but for the seed and where to fork.
+    pub fn new(seed: u64, forking: Forking) -> Self {
+        let (regrowing, esc, deepconf) = Default::default();
+        Plan { seed, forking, regrowing, esc, deepconf }
+    }
+
     /// A tree for each prompt, with nothing in it yet.
     pub fn plant(&self, prompts: &[Prompt]) -> Vec<Tree> {
         prompts.iter().map(|p| Tree::new(Key::prompt(self.seed, p.key))).collect()
     }
 
-    /// The first pass: every prompt from nothing. Full-parallel and EAGer-init end here.
+    /// The first pass: every prompt from nothing. Methods without a second pass end here.
     ///
     /// An error leaves in `trees` what was grown until then; so does the watch when it ends the pass.
     pub fn first_pass<E: Engine>(
@@ -183,12 +211,15 @@ impl Plan {
     }
 
     /// The strategy of the first pass over a prompt.
-    pub fn opening(&self, method: Method, _prompt: &Prompt) -> Box<dyn Strategy> {
+    pub fn opening(&self, method: Method, prompt: &Prompt) -> Box<dyn Strategy> {
+        let cap = self.forking.cap;
         match method {
-            Method::FullParallel => Box::new(FullParallel { sequences: self.forking.cap }),
+            Method::FullParallel => Box::new(FullParallel { sequences: cap }),
             Method::EagerInit | Method::EagerAdapt(_) | Method::Eager(_) => {
                 Box::new(Init::new(self.forking.clone()))
             }
+            Method::Esc => Box::new(Esc::new(self.esc, cap, prompt.answers.clone())),
+            Method::DeepConf => Box::new(DeepConf::new(self.deepconf, cap)),
         }
     }
 
@@ -199,7 +230,7 @@ impl Plan {
         let is_chosen = |standing: &Standing| match method {
             Method::Eager(_) => standing.finished && !standing.solved,
             Method::EagerAdapt(_) => standing.finished && standing.sequences >= cap,
-            Method::FullParallel | Method::EagerInit => false,
+            _ => false,
         };
         let counts: Vec<usize> = standings.iter().map(|s| s.sequences).collect();
         let chosen: Vec<usize> = (0..standings.len()).filter(|&i| is_chosen(&standings[i])).collect();
@@ -221,7 +252,7 @@ impl Plan {
                 forking.cap = forking.cap.saturating_add(extra);
                 Box::new(Init::new(forking))
             }
-            Reallocation::Regrow => Box::new(Regrow::new(forking, self.preference, extra, self.wave)),
+            Reallocation::Regrow => Box::new(Regrow::new(forking, self.regrowing, extra)),
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::vote::tally;
+use crate::chance::Key;
+use crate::vote::{Votes, weighted_tally};
 
 /// One prompt's graded sequences.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -10,6 +11,9 @@ pub struct Outcome {
     pub answers: Vec<Option<String>>,
     /// Parallel to `answers`.
     pub correct: Vec<bool>,
+    /// What each vote weighs, parallel to `answers`; empty: all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weights: Vec<f32>,
     /// Tokens decoded for the whole tree.
     pub tokens: usize,
 }
@@ -27,12 +31,21 @@ impl Outcome {
         self.right() > 0
     }
 
+    fn weight(&self, sequence: usize) -> f32 {
+        self.weights.get(sequence).copied().unwrap_or(1.0)
+    }
+
+    /// The answers, those with the heaviest votes first.
+    pub fn votes(&self) -> Vec<Votes> {
+        weighted_tally(self.answers.iter().enumerate().map(|(i, a)| (a.as_deref(), self.weight(i))))
+    }
+
     /// Is the majority's answer correct?
     pub fn consensus(&self) -> bool {
-        let votes = tally(self.answers.iter().map(Option::as_deref));
+        let votes = self.votes();
         let Some(winner) = votes.first() else { return false };
-        let gave = |answer: &Option<String>| answer.as_deref() == Some(winner.answer.as_str());
-        self.answers.iter().position(gave).is_some_and(|first| self.correct[first])
+        let voted = |i: usize| self.weight(i) > 0.0 && self.answers[i].as_ref() == Some(&winner.answer);
+        (0..self.answers.len()).find(|&i| voted(i)).is_some_and(|first| self.correct[first])
     }
 }
 
@@ -78,22 +91,145 @@ pub fn pass_at_k(n: usize, right: usize, k: usize) -> f64 {
     if k.min(n) == 0 { 0.0 } else { 1.0 - all_wrong }
 }
 
-/// Full-parallel's pass@k had it spent only `tokens`: what else the tokens could have bought.
+/// The majority's accuracy with k samples, estimated without bias from all of them: the share of the ways to draw k,
+/// without replacement, whose majority is right. Drawn samples keep their order, so ties go to the first of them. `k`
+/// beyond the number of samples counts as that number.
 ///
-/// Its samples are alike, so this budget buys the same share of them for every prompt; a fractional number of samples is
-/// interpolated. `None` when full-parallel did not spend that much itself.
-pub fn pass_at_equal_tokens(full_parallel: &[Outcome], tokens: usize) -> Option<f64> {
+/// Where there are few ways, all are looked at. Else a fixed 2,000 of them are, the same in every call: the error of
+/// that is at most one percent for a prompt (a standard deviation), and averages out over prompts.
+pub fn cons_at_k(outcome: &Outcome, k: usize) -> f64 {
+    const WAYS: usize = 2000;
+    let n = outcome.sequences();
+    let k = k.min(n);
+    let ballots = Ballots::new(outcome);
+    let (mut right, mut ways) = (0, 0);
+    let mut look = |drawn: &[usize]| {
+        right += usize::from(ballots.consensus(drawn));
+        ways += 1;
+    };
+    if k <= 1 || k == n || choices(n, k) <= WAYS {
+        each_choice(n, k, &mut look);
+    } else {
+        (0..WAYS).for_each(|way| look(&some_choice(n, k, way)));
+    }
+    right as f64 / ways as f64
+}
+
+/// Answers by number, so that thousands of votes compare no strings.
+struct Ballots<'a> {
+    outcome: &'a Outcome,
+    /// For each sequence, the first that gave the same answer.
+    answers: Vec<Option<usize>>,
+}
+
+impl<'a> Ballots<'a> {
+    fn new(outcome: &'a Outcome) -> Self {
+        let given = |answer: &Option<String>| {
+            outcome.answers.iter().position(|other| other == answer).filter(|_| answer.is_some())
+        };
+        Ballots { outcome, answers: outcome.answers.iter().map(given).collect() }
+    }
+
+    /// Is the majority of these sequences right?
+    fn consensus(&self, drawn: &[usize]) -> bool {
+        // By answer: its weight, and the first who gave it.
+        let mut votes: Vec<(usize, f64, usize)> = Vec::with_capacity(drawn.len());
+        for &voter in drawn {
+            let weight = self.outcome.weight(voter);
+            let Some(answer) = self.answers[voter].filter(|_| weight > 0.0) else { continue };
+            match votes.iter_mut().find(|v| v.0 == answer) {
+                Some(known) => known.1 += f64::from(weight),
+                None => votes.push((answer, f64::from(weight), voter)),
+            }
+        }
+        let first_wins =
+            |best: (usize, f64, usize), next: (usize, f64, usize)| if next.1 > best.1 { next } else { best };
+        votes.into_iter().reduce(first_wins).is_some_and(|(_, _, first)| self.outcome.correct[first])
+    }
+}
+
+/// The number of ways to draw k of n.
+fn choices(n: usize, k: usize) -> usize {
+    // Each product is divisible: it is the number of ways to draw i + 1.
+    let more = |ways: usize, i: usize| ways.saturating_mul(n - i) / (i + 1);
+    (0..k.min(n - k)).fold(1, more)
+}
+
+/// Every way to draw k of n, each in ascending order.
+fn each_choice(n: usize, k: usize, look: &mut dyn FnMut(&[usize])) {
+    let mut drawn: Vec<usize> = (0..k).collect();
+    loop {
+        look(&drawn);
+        // The last that can still move up moves, and those after it follow close.
+        let Some(moves) = (0..k).rev().find(|&i| drawn[i] < n - k + i) else { return };
+        drawn[moves] += 1;
+        for i in moves + 1..k {
+            drawn[i] = drawn[i - 1] + 1;
+        }
+    }
+}
+
+/// The `way`-th of a fixed list of random draws of k from n, in ascending order, all ways equally likely.
+fn some_choice(n: usize, k: usize, way: usize) -> Vec<usize> {
+    let chance = Key::prompt(0, way as u64);
+    let mut drawn = Vec::with_capacity(k);
+    for i in 0..n {
+        // Each is drawn with the share of those that are still to be drawn among those that are left.
+        if chance.uniform(i) * ((n - i) as f64) < (k - drawn.len()) as f64 {
+            drawn.push(i);
+        }
+    }
+    drawn
+}
+
+/// An estimate for each prompt of what full-parallel would have reached with `tokens` for all prompts together.
+///
+/// A sampler cannot know which prompts are hard, and its samples of a prompt are alike: the fair use of a smaller budget is
+/// the same share of samples for every prompt. (Giving each prompt the tokens that the other method chose to spend on it
+/// would lend the sampler the very knowledge that is being compared.) A fractional number of samples is interpolated.
+/// `None` when full-parallel did not spend that much itself.
+fn at_equal_tokens(
+    full_parallel: &[Outcome],
+    tokens: usize,
+    estimate: impl Fn(&Outcome, usize) -> f64,
+) -> Option<Vec<f64>> {
     let spent: usize = full_parallel.iter().map(|o| o.tokens).sum();
     if spent == 0 || tokens > spent {
         return None;
     }
     let share = tokens as f64 / spent as f64;
-    let estimate = |o: &Outcome| {
+    let of = |o: &Outcome| {
         let k = share * o.sequences() as f64;
-        let at = |k: f64| pass_at_k(o.sequences(), o.right(), k as usize);
-        at(k.floor()) + (at(k.ceil()) - at(k.floor())) * k.fract()
+        let below = estimate(o, k as usize);
+        if k.fract() == 0.0 { below } else { below + (estimate(o, k as usize + 1) - below) * k.fract() }
     };
-    Some(full_parallel.iter().map(estimate).sum::<f64>() / full_parallel.len() as f64)
+    Some(full_parallel.iter().map(of).collect())
+}
+
+/// For each prompt, full-parallel's pass@k had it spent only `tokens` on all prompts: what else the tokens could have
+/// bought. Every prompt gets the same share of its samples, for a sampler cannot know which prompts are hard; a fractional
+/// number of samples is interpolated. `None` when full-parallel did not spend that much itself.
+pub fn passes_at_equal_tokens(full_parallel: &[Outcome], tokens: usize) -> Option<Vec<f64>> {
+    at_equal_tokens(full_parallel, tokens, |o, k| pass_at_k(o.sequences(), o.right(), k))
+}
+
+/// The same for the majority's accuracy.
+pub fn consensus_at_equal_tokens(full_parallel: &[Outcome], tokens: usize) -> Option<Vec<f64>> {
+    at_equal_tokens(full_parallel, tokens, cons_at_k)
+}
+
+/// The mean of [`passes_at_equal_tokens`] over prompts.
+pub fn pass_at_equal_tokens(full_parallel: &[Outcome], tokens: usize) -> Option<f64> {
+    passes_at_equal_tokens(full_parallel, tokens).map(|each| mean(&each))
+}
+
+/// The mean of [`consensus_at_equal_tokens`] over prompts.
+pub fn cons_at_equal_tokens(full_parallel: &[Outcome], tokens: usize) -> Option<f64> {
+    consensus_at_equal_tokens(full_parallel, tokens).map(|each| mean(&each))
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 #[cfg(test)]
@@ -106,6 +242,7 @@ mod tests {
             answers: answers.iter().map(|(a, _)| (!a.is_empty()).then(|| a.to_string())).collect(),
             correct: answers.iter().map(|(_, c)| *c).collect(),
             tokens,
+            ..Outcome::default()
         }
     }
 
