@@ -2,7 +2,6 @@
 
 mod args;
 mod compare;
-mod data;
 mod demo;
 mod engine;
 mod grade;
