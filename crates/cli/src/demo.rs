@@ -59,6 +59,7 @@ fn problems(text: &str) -> Result<usize, String> {
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let mut session = Session::open(None, &args.engine)?;
+    session.use_profile(args.forking.rules.profile.as_deref())?;
     let tasks = tasks(args, &session)?;
     let mut comparison = Comparison::new(&mut session, &tasks, &args.forking, args.sampling.seed, &interrupt);
     let (mut runs, mut result) = (Vec::new(), Ok(()));
@@ -125,7 +126,7 @@ fn task(problem: Problem, args: &Args, session: &Session) -> anyhow::Result<Task
     };
     let prompt = Prompt {
         answers: Some(session.reader(&grader)),
-        ..session.prompt(tokens, &problem.id, None, &args.sampling, &args.forking)?
+        ..session.prompt(tokens, &problem.id, None, args.sampling.sampling(), &args.forking.rules)?
     };
     Ok(Task { id: problem.id, family: problem.family, problem: problem.problem, prompt, grader })
 }

@@ -8,6 +8,7 @@ use clap::Args as ClapArgs;
 use eager_core::vote::Votes;
 use eager_core::{Finish, Method, Outcome as Graded, Prompt, SeqId, Token, Tree};
 use eager_grade::Grader;
+use eager_lab::run::Sample;
 use serde::Serialize;
 
 use crate::args::{EngineArgs, ForkingArgs, SamplingArgs, at_least_one};
@@ -67,6 +68,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     let interrupt = Interrupt::listen()?;
     let mut session = Session::open(args.model.as_deref(), &args.engine)?;
+    session.use_profile(args.forking.rules.profile.as_deref())?;
     if args.forking.theta.is_none() && args.method.forks() && !session.profile.is_calibrated() {
         let (name, theta) = (&session.checkpoint.name, args.forking.theta(args.method, &session.profile));
         eprintln!("eager: {name} has no calibrated theta; forking at {theta} (set --theta)");
@@ -75,7 +77,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let grader = Grader::Math { gold: args.answer.clone().unwrap_or_default() };
     let prompt = Prompt {
         answers: Some(session.reader(&grader)),
-        ..session.prompt(tokens, args.problem.trim(), args.max_tokens, &args.sampling, &args.forking)?
+        ..session.prompt(tokens, args.problem.trim(), args.max_tokens, args.sampling.sampling(), &args.forking.rules)?
     };
     let plan = args.forking.plan(args.sampling.seed, args.forking.theta(args.method, &session.profile));
 
@@ -106,38 +108,17 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     Ok(if interrupt.asked() { Outcome::Interrupted } else { Outcome::Done })
 }
 
-/// The outcome in the form of a line of a run's `samples.jsonl`, with the votes.
+/// The outcome as a line of a run's `samples.jsonl`, with the votes.
 #[derive(Debug, Serialize)]
 struct Solution {
-    id: String,
     model: String,
     method: String,
-    prompt_tokens: usize,
     answer: Option<String>,
     votes: Vec<Votes>,
-    sequences: Vec<SequenceReport>,
-    tokens_generated: usize,
-    sequences_total: usize,
-    saturated: bool,
-    seconds: f64,
+    #[serde(flatten)]
+    sample: Sample,
     #[serde(skip)]
     graded: Graded,
-}
-
-/// A child's arrays hold only what it decoded itself; the shared prefix is its parent's.
-#[derive(Debug, Serialize)]
-struct SequenceReport {
-    tokens: Vec<Token>,
-    logprobs: Vec<f32>,
-    entropy: Vec<f32>,
-    parent: Option<SeqId>,
-    fork_at: usize,
-    /// `None` when it was interrupted.
-    finish: Option<Finish>,
-    text: String,
-    answer: Option<String>,
-    /// `None` when the right answer is not known.
-    correct: Option<bool>,
 }
 
 impl Solution {
@@ -151,32 +132,18 @@ impl Solution {
     ) -> Self {
         let graded = grade(session, grader, tree);
         let votes = graded.votes();
-        let report = |id: SeqId| {
-            let sequence = tree.get(id);
-            SequenceReport {
-                tokens: sequence.tokens.clone(),
-                logprobs: sequence.logprobs.clone(),
-                entropy: sequence.entropy.clone(),
-                parent: sequence.parent,
-                fork_at: sequence.fork_at,
-                finish: sequence.finish,
-                text: session.text(&tree.path(id)),
-                answer: graded.answers[id.0].clone(),
-                correct: args.answer.is_some().then_some(graded.correct[id.0]),
-            }
+        let (id, known) = (args.problem.trim().to_owned(), args.answer.is_some());
+        let sample = Sample {
+            seconds,
+            saturated: tree.len() >= args.forking.max_sequences,
+            ..Sample::new(id, prompt.len(), tree, &graded, known, |tokens| session.text(tokens))
         };
         Solution {
-            id: args.problem.trim().to_owned(),
             model: session.checkpoint.name.clone(),
             method: args.method.to_string(),
-            prompt_tokens: prompt.len(),
             answer: votes.first().map(|v| v.answer.clone()),
-            sequences: tree.ids().map(report).collect(),
-            tokens_generated: tree.tokens_generated(),
-            sequences_total: tree.len(),
-            saturated: tree.len() >= args.forking.max_sequences,
-            seconds,
             votes,
+            sample,
             graded,
         }
     }
@@ -201,10 +168,10 @@ impl Solution {
         write!(
             out,
             "cost: {} tokens decoded for {} sequence{} ({apart} if each were decoded alone), {:.1} s",
-            self.tokens_generated,
-            self.sequences_total,
-            if self.sequences_total == 1 { "" } else { "s" },
-            self.seconds
+            self.sample.tokens_generated,
+            self.sample.sequences_total,
+            if self.sample.sequences_total == 1 { "" } else { "s" },
+            self.sample.seconds
         )?;
         Ok(out)
     }

@@ -154,6 +154,22 @@ impl Judge {
             Self::None => Ok(found(responses).map(|answer| Graded { answer, correct: None }).collect()),
         }
     }
+
+    /// The answers alone: what responses would vote for. Nothing is run for it, and what cannot be read is no answer.
+    pub fn answers(&self, responses: &[String]) -> Vec<Option<String>> {
+        match self {
+            Self::Text(grader) => grader.grade_all(responses).into_iter().map(|grade| grade.answer).collect(),
+            #[cfg(unix)]
+            Self::Code { programs, id } => {
+                let grader = programs.grader().ok();
+                let program = |response: &String| grader.as_ref()?.program(id, response);
+                responses.iter().map(|r| program(r).map(|text| text.trim_end().to_owned())).collect()
+            }
+            #[cfg(unix)]
+            Self::Command { .. } => found(responses).collect(),
+            Self::None => found(responses).collect(),
+        }
+    }
 }
 
 /// The answers of responses to a problem whose right answer is not known.

@@ -1,40 +1,16 @@
-//! Options that several commands share.
+//! Where and how often to fork, and how the methods that do not are set.
+
+use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
 use eager_core::grove::TOP_K;
-use eager_core::strategy::{CapRule, Preference};
-use eager_core::{DeepConfOptions, EscOptions, Forking, Method, Plan, Profile, Regrowing, Sampling};
-use eager_native::{KvType, Options};
+use eager_core::strategy::{CapRule, DeepConfOptions, EscOptions, Preference, Regrowing};
+use eager_core::{Forking, Method, Plan, Profile};
+use serde::Serialize;
+use serde_json::Value;
 
-/// How tokens are drawn.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Sampling")]
-pub struct SamplingArgs {
-    /// 0 takes the most likely token
-    #[arg(long, default_value_t = 0.6, value_parser = at_least_zero, allow_negative_numbers = true)]
-    pub temperature: f32,
-    /// Keep the most likely tokens that together hold this much probability
-    #[arg(long, default_value_t = 0.95, value_parser = positive_share, allow_negative_numbers = true)]
-    pub top_p: f32,
-    /// Keep this many tokens; 0 keeps all
-    #[arg(long, default_value_t = 0)]
-    pub top_k: usize,
-    /// Drop tokens less likely than this share of the most likely one
-    #[arg(long, default_value_t = 0.0, value_parser = share, allow_negative_numbers = true)]
-    pub min_p: f32,
-    /// The same seed gives the same trees
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
-}
+use super::number::{at_least_one, at_least_two, at_least_zero, exact_share, positive, sequences, share};
 
-impl SamplingArgs {
-    pub fn sampling(&self) -> Sampling {
-        let &Self { temperature, top_p, top_k, min_p, .. } = self;
-        Sampling { temperature, top_p, top_k, min_p }
-    }
-}
-
-/// Where and how often to fork.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Forking")]
 pub struct ForkingArgs {
@@ -44,11 +20,28 @@ pub struct ForkingArgs {
     /// Entropy, in nats, from which a step forks [default: what suits the model]
     #[arg(long, value_parser = at_least_zero, allow_negative_numbers = true)]
     pub theta: Option<f32>,
+    #[command(flatten)]
+    pub rules: RuleArgs,
+    #[command(flatten)]
+    pub baselines: BaselineArgs,
+}
+
+/// What does not change within a sweep.
+#[derive(Debug, Clone, Args, Serialize)]
+#[command(next_help_heading = "Forking")]
+#[serde(rename_all = "kebab-case")]
+pub struct RuleArgs {
+    /// Use the thresholds of this model: acorn, SmolLM3-3B, Qwen3-4B, DeepSeek-R1-0528-Qwen3-8B or gpt-oss-20b
+    #[arg(long)]
+    #[serde(skip)]
+    pub profile: Option<String>,
     /// How many candidates enter the entropy (the paper's K)
     #[arg(long, default_value_t = TOP_K, value_parser = at_least_two)]
+    #[serde(skip)]
     pub entropy_top_k: usize,
     /// Temperature of the distribution whose entropy is measured [default: the sampling temperature]
     #[arg(long, value_parser = positive, allow_negative_numbers = true)]
+    #[serde(skip)]
     pub entropy_temperature: Option<f32>,
     /// Stop watching a sequence this many tokens after its last fork; 0 watches for ever
     #[arg(long, default_value_t = 1000)]
@@ -80,12 +73,11 @@ pub struct ForkingArgs {
     /// Least probability of a token that regrow starts from
     #[arg(long, default_value_t = 0.0, value_parser = share, allow_negative_numbers = true)]
     pub regrow_least: f32,
-    #[command(flatten)]
-    pub baselines: BaselineArgs,
 }
 
 /// The methods that EAGer is compared with.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[command(next_help_heading = "Baselines")]
 pub struct BaselineArgs {
     /// Sequences of one of esc's windows [default: --max-sequences shared among the windows]
@@ -116,7 +108,8 @@ impl BaselineArgs {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum CapArg {
     /// Live and finished ones
     All,
@@ -124,7 +117,8 @@ pub enum CapArg {
     Live,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PreferenceArg {
     /// Those that the model found most likely
     Likely,
@@ -159,13 +153,16 @@ impl PreferenceArg {
 impl ForkingArgs {
     /// The threshold for a method: the user's, or the model's own.
     pub fn theta(&self, method: Method, profile: &Profile) -> f32 {
-        self.theta.unwrap_or(match method {
-            Method::Eager(_) => profile.theta_full,
-            _ => profile.theta_init,
-        })
+        self.theta.unwrap_or_else(|| profile.theta(method))
     }
 
     pub fn plan(&self, seed: u64, theta: f32) -> Plan {
+        self.rules.plan(seed, theta, self.max_sequences, &self.baselines)
+    }
+}
+
+impl RuleArgs {
+    pub fn plan(&self, seed: u64, theta: f32, max_sequences: usize, baselines: &BaselineArgs) -> Plan {
         let forking = Forking {
             cap_rule: match self.cap {
                 CapArg::All => CapRule::All,
@@ -175,7 +172,7 @@ impl ForkingArgs {
             everywhere: self.everywhere,
             relax: self.relax,
             spacing: self.fork_spacing,
-            ..Forking::new(theta, self.max_sequences)
+            ..Forking::new(theta, max_sequences)
         };
         let regrowing = Regrowing {
             first: self.regrow_first.preference(),
@@ -184,115 +181,13 @@ impl ForkingArgs {
             candidates: self.regrow_candidates,
             least: self.regrow_least,
         };
-        Plan { seed, forking, regrowing, esc: self.baselines.esc(), deepconf: self.baselines.deepconf() }
+        Plan { seed, forking, regrowing, esc: baselines.esc(), deepconf: baselines.deepconf() }
     }
 }
 
-/// How the embedded engine uses the machine.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Engine")]
-pub struct EngineArgs {
-    /// Threads [default: one for each processor]
-    #[arg(long, value_parser = threads)]
-    pub threads: Option<usize>,
-    /// How keys and values are stored
-    #[arg(long, value_enum, default_value_t = KvArg::Q16)]
-    pub kv: KvArg,
-    /// Most MiB of keys and values
-    #[arg(long, default_value_t = 4096, value_parser = at_least_one)]
-    pub kv_memory: usize,
-    /// Most tokens computed in one step, over all sequences
-    #[arg(long, default_value_t = 256, value_parser = at_least_one)]
-    pub rows: usize,
-    /// Vector instructions to use: vnni, avx512, avx2 or portable; or vnni8, which is faster but rounds activations to 8 bits
-    /// [default: the best that do not]
-    #[arg(long, env = "EAGER_KERNEL")]
-    pub kernel: Option<String>,
-}
-
-impl EngineArgs {
-    pub fn kv_bytes(&self) -> usize {
-        self.kv_memory.saturating_mul(1 << 20)
-    }
-
-    pub fn options(&self) -> Options {
-        let threads = self.threads.unwrap_or(0);
-        let kv = match self.kv {
-            KvArg::Q16 => KvType::Q16,
-            KvArg::Q8 => KvType::Q8,
-        };
-        Options { threads, kv_bytes: self.kv_bytes(), rows: self.rows, kv, ..Options::default() }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum KvArg {
-    /// 16 bits with a scale for each token and head: as exact as half precision
-    Q16,
-    /// Bytes with a scale for each token and head: half the memory, less exact
-    Q8,
-}
-
-impl KvArg {
-    pub fn name(self) -> &'static str {
-        match self {
-            KvArg::Q16 => "q16",
-            KvArg::Q8 => "q8",
-        }
-    }
-}
-
-fn number(text: &str) -> Result<f32, String> {
-    let value: f32 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if value.is_finite() { Ok(value) } else { Err("must be a finite number".to_owned()) }
-}
-
-fn at_least_zero(text: &str) -> Result<f32, String> {
-    number(text).and_then(|v| if v >= 0.0 { Ok(v) } else { Err("must not be negative".to_owned()) })
-}
-
-fn positive(text: &str) -> Result<f32, String> {
-    number(text).and_then(|v| if v > 0.0 { Ok(v) } else { Err("must be above 0".to_owned()) })
-}
-
-fn share(text: &str) -> Result<f32, String> {
-    number(text)
-        .and_then(|v| if (0.0..=1.0).contains(&v) { Ok(v) } else { Err("must be from 0 to 1".to_owned()) })
-}
-
-/// A share in double precision: 0.9 is a percentile here, and must not be 0.89999998.
-fn exact_share(text: &str) -> Result<f64, String> {
-    share(text)?;
-    text.parse().map_err(|_| "not a number".to_owned())
-}
-
-fn positive_share(text: &str) -> Result<f32, String> {
-    share(text).and_then(|v| if v > 0.0 { Ok(v) } else { Err("must be above 0".to_owned()) })
-}
-
-fn count(text: &str, least: usize) -> Result<usize, String> {
-    let value: usize = text.parse().map_err(|_| "not a whole number".to_owned())?;
-    if value >= least { Ok(value) } else { Err(format!("must be at least {least}")) }
-}
-
-pub fn at_least_one(text: &str) -> Result<usize, String> {
-    count(text, 1)
-}
-
-/// More would only be a slip of the finger, and an expensive one.
-fn at_most(text: &str, most: usize) -> Result<usize, String> {
-    let value = at_least_one(text)?;
-    if value <= most { Ok(value) } else { Err(format!("must be at most {most}")) }
-}
-
-pub fn sequences(text: &str) -> Result<usize, String> {
-    at_most(text, 65_536)
-}
-
-fn threads(text: &str) -> Result<usize, String> {
-    at_most(text, 1024)
-}
-
-fn at_least_two(text: &str) -> Result<usize, String> {
-    count(text, 2)
+/// Options by their names, for a run's record.
+pub fn recorded(options: &impl Serialize) -> BTreeMap<String, Value> {
+    // By way of text, which keeps 0.8 as it was typed; plain data becomes an object without fail.
+    let text = serde_json::to_string(options).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
 }
