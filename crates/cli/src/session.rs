@@ -31,7 +31,6 @@ pub struct Session {
     hash: OnceCell<String>,
 }
 
-
 impl Session {
     /// Opens the model at a path, or the embedded one.
     pub fn open(model: Option<&Path>, args: &EngineArgs) -> anyhow::Result<Self> {
@@ -47,7 +46,8 @@ impl Session {
     pub fn use_profile(&mut self, name: Option<&str>) -> anyhow::Result<()> {
         let (theta_init, theta_full) = match name {
             Some(name) => {
-                let known = || format!("there is no profile '{name}'; there are {}", Profile::names().join(", "));
+                let known =
+                    || format!("there is no profile '{name}'; there are {}", Profile::names().join(", "));
                 let profile = Profile::named(name).ok_or_else(|| Usage(known()))?;
                 (profile.theta_init, profile.theta_full)
             }
@@ -56,7 +56,7 @@ impl Session {
                 None => return Ok(()),
             },
         };
-        self.profile = Profile { theta_init, theta_full, ..self.profile };
+        (self.profile.theta_init, self.profile.theta_full) = (theta_init, theta_full);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use clap::Args as ClapArgs;
 use eager_core::vote::Votes;
-use eager_core::{Finish, Method, Outcome as Graded, Prompt, SeqId, Token, Tree};
+use eager_core::{Method, Outcome as Graded, Prompt, Token, Tree};
 use eager_grade::Grader;
 use eager_lab::run::Sample;
 use serde::Serialize;
@@ -77,7 +77,13 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let grader = Grader::Math { gold: args.answer.clone().unwrap_or_default() };
     let prompt = Prompt {
         answers: Some(session.reader(&grader)),
-        ..session.prompt(tokens, args.problem.trim(), args.max_tokens, args.sampling.sampling(), &args.forking.rules)?
+        ..session.prompt(
+            tokens,
+            args.problem.trim(),
+            args.max_tokens,
+            args.sampling.sampling(),
+            &args.forking.rules,
+        )?
     };
     let plan = args.forking.plan(args.sampling.seed, args.forking.theta(args.method, &session.profile));
 

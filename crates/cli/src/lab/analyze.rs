@@ -74,7 +74,10 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
         ]);
     }
     print(&table.to_string())?;
-    print(&format!("r: mean peak entropy of a problem's sequences (from the {}th percentile) against its pass rate", args.percentile))?;
+    print(&format!(
+        "r: mean peak entropy of a problem's sequences (from the {}th percentile) against its pass rate",
+        args.percentile
+    ))?;
     Ok(Outcome::Done)
 }
 

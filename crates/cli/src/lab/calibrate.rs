@@ -110,7 +110,7 @@ fn one(
     let asked = asked(&suite);
     let mut subject = Subject::new(session, suite, &args.run)?;
     let tasks = subject.tasks(&args.run, args.temperature)?;
-    let mut run = |subject: &mut Subject<'_>, settings: &[Setting]| {
+    let run = |subject: &mut Subject<'_>, settings: &[Setting]| {
         let trial = |setting: &Setting| {
             let name = setting.full_name(subject.theta(setting));
             subject.trial(&args.run, setting, name, &tasks)
@@ -131,7 +131,9 @@ fn one(
         temperature: args.temperature,
         seed,
     };
-    let Some(full_parallel) = run(&mut subject, &[setting(Method::FullParallel, None)])? else { return Ok(None) };
+    let Some(full_parallel) = run(&mut subject, &[setting(Method::FullParallel, None)])? else {
+        return Ok(None);
+    };
     let thetas = if args.theta.is_empty() { grid(&entropies(&full_parallel)) } else { args.theta.clone() };
     let methods = [Method::EagerInit, Method::Eager(Reallocation::Regrow)];
     let mut points: [Vec<Point>; 2] = Default::default();
@@ -168,7 +170,8 @@ fn show(args: &Args, found: &[Found]) -> anyhow::Result<()> {
             let of = |theta: fn(&Found) -> f32| {
                 let chosen: Vec<f32> = found.iter().filter(|f| f.suite == *suite).map(theta).collect();
                 let all = chosen.len();
-                let counts = agreement(&chosen).into_iter().map(|(theta, n)| format!("{n}/{all} chose {theta}"));
+                let counts =
+                    agreement(&chosen).into_iter().map(|(theta, n)| format!("{n}/{all} chose {theta}"));
                 counts.collect::<Vec<_>>().join(", ")
             };
             table.add_row([suite.clone(), of(|f| f.theta_init), of(|f| f.theta_full)]);
@@ -176,7 +179,15 @@ fn show(args: &Args, found: &[Found]) -> anyhow::Result<()> {
         return Ok(print(&table.to_string())?);
     }
     for found in found {
-        let mut table = new_table(&["theta", "init pass@k", "init sequences", "init tokens", "eager pass@k", "eager tokens", ""]);
+        let mut table = new_table(&[
+            "theta",
+            "init pass@k",
+            "init sequences",
+            "init tokens",
+            "eager pass@k",
+            "eager tokens",
+            "",
+        ]);
         for (init, full) in found.init.iter().zip(&found.full) {
             let mark = match (init.theta == found.theta_init, full.theta == found.theta_full) {
                 (true, true) => "both",

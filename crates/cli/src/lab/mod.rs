@@ -58,8 +58,7 @@ fn conclude(
     ending: Ending,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Outcome> {
-    let mut campaign =
-        Campaign::open(root, trials, &suite::asked(&subject.suite), resume).map_err(told)?;
+    let mut campaign = Campaign::open(root, trials, &suite::asked(&subject.suite), resume).map_err(told)?;
     let whole = grow(&mut campaign, &mut subject, args, root, interrupt)?;
     let runs = Run::find(&[root.to_owned()]).map_err(told)?;
     let report = Report::new(&runs, Options { paper: args.paper, trees: args.trees, ..Options::default() });
@@ -86,7 +85,10 @@ fn grow(
     let mut show = Show::new(campaign.trials().len(), interrupt);
     let result = campaign.run(&mut subject.session.engine, &spell, args.at_once, &mut show);
     drop(show);
-    let again = format!("what is finished is in {}; the same command with --out {0} --resume goes on", root.display());
+    let again = format!(
+        "what is finished is in {}; the same command with --out {0} --resume goes on",
+        root.display()
+    );
     match result {
         Ok(flow) if flow.is_continue() => Ok(true),
         Ok(_) => {

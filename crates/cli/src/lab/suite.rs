@@ -33,37 +33,37 @@ pub struct PickArgs {
     pub limit: Option<usize>,
     /// Only the problems with these ids, separated by commas
     #[arg(long, value_delimiter = ',')]
-    only: Vec<String>,
+    pub only: Vec<String>,
     /// In a random order, drawn with this seed
     #[arg(long)]
     pub shuffle: Option<u64>,
     /// Draw acorn's problems anew with this seed
     #[arg(long)]
-    problem_seed: Option<u64>,
+    pub problem_seed: Option<u64>,
     /// A file with the prompt to use instead of the suite's: {{ problem }}, {{ choices }} and {{ id }} are filled in
     #[arg(long)]
-    template: Option<PathBuf>,
+    pub template: Option<PathBuf>,
     /// The field of your file that names a problem [default: id, or else the number of the line]
     #[arg(long)]
-    field_id: Option<String>,
+    pub field_id: Option<String>,
     /// The field with the problem [default: problem]
     #[arg(long)]
-    field_problem: Option<String>,
+    pub field_problem: Option<String>,
     /// The field with the right answer [default: answer]
     #[arg(long)]
-    field_answer: Option<String>,
+    pub field_answer: Option<String>,
     /// How answers of your file are graded: math, choice, exact, expression, command or none [default: math]
     #[arg(long)]
-    grader: Option<Kind>,
+    pub grader: Option<Kind>,
     /// Seconds that a grading command may take
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
-    grader_timeout: u64,
+    pub grader_timeout: u64,
     /// Run tested programs even where this machine cannot keep them from doing harm
     #[arg(long)]
-    unsafe_code: bool,
+    pub unsafe_code: bool,
     /// The grading command and its arguments, for --grader command
     #[arg(last = true)]
-    program: Vec<OsString>,
+    pub program: Vec<OsString>,
 }
 
 impl SuiteArgs {
@@ -87,7 +87,8 @@ pub fn open(suite: &str, pick: &PickArgs) -> anyhow::Result<Suite> {
 fn request(suite: &str, pick: &PickArgs) -> anyhow::Result<Request> {
     let template = match &pick.template {
         Some(path) => Some(
-            std::fs::read_to_string(path).with_context(|| format!("cannot read the template {}", path.display()))?,
+            std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read the template {}", path.display()))?,
         ),
         None => None,
     };

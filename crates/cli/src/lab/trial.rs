@@ -117,7 +117,8 @@ impl<'a> Subject<'a> {
             let prompt = self.session.prompt(tokens, key, args.max_tokens, sampling, &args.rules)?;
             Ok(Task::new(problem.clone(), prompt, self.session.speller()))
         };
-        let tasks: anyhow::Result<Vec<Task>> = self.suite.problems.iter().zip(&self.encoded).map(task).collect();
+        let tasks: anyhow::Result<Vec<Task>> =
+            self.suite.problems.iter().zip(&self.encoded).map(task).collect();
         Ok(Arc::new(tasks?))
     }
 

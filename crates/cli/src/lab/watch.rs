@@ -33,7 +33,16 @@ impl Show {
         let style = "{prefix} {bar:20} {pos}/{len} prompts  {elapsed}, {eta} left  {msg}";
         bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_millis(200));
-        Show { bar, interrupt: interrupt.clone(), run: 0, runs, title: String::new(), cap: 1, tokens: 0, alike: 0 }
+        Show {
+            bar,
+            interrupt: interrupt.clone(),
+            run: 0,
+            runs,
+            title: String::new(),
+            cap: 1,
+            tokens: 0,
+            alike: 0,
+        }
     }
 }
 

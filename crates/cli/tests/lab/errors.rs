@@ -59,7 +59,8 @@ fn a_broken_line_is_named() {
 
 fn small(out: &Path, more: &[&str]) -> std::process::Output {
     let out = out.to_str().unwrap();
-    let base = ["bench", "--suite", "acorn", "--limit", "2", "-m", "2", "--method", "full-parallel", "--out", out];
+    let base =
+        ["bench", "--suite", "acorn", "--limit", "2", "-m", "2", "--method", "full-parallel", "--out", out];
     eager(&[&base[..], more].concat())
 }
 

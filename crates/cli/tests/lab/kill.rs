@@ -12,9 +12,23 @@ const METHODS: [&str; 6] =
 fn arguments(out: &Path) -> Vec<String> {
     let methods = METHODS.map(|name| name.replacen("-re", "/re", 1)).join(",");
     let out = out.display().to_string();
-    ["bench", "--suite", "acorn", "--limit", "15", "-m", "8", "--method", &methods, "--at-once", "3", "--out", &out]
-        .map(str::to_owned)
-        .into()
+    [
+        "bench",
+        "--suite",
+        "acorn",
+        "--limit",
+        "15",
+        "-m",
+        "8",
+        "--method",
+        &methods,
+        "--at-once",
+        "3",
+        "--out",
+        &out,
+    ]
+    .map(str::to_owned)
+    .into()
 }
 
 /// How many whole lines each run has.

@@ -9,7 +9,19 @@ fn a_sweep_runs_each_point_once_and_never_again() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
     let sweep = |thetas: &str| {
-        let base = ["sweep", "--suite", "acorn", "--limit", "6", "--max-sequences", "2,4", "--out", out, "--theta", thetas];
+        let base = [
+            "sweep",
+            "--suite",
+            "acorn",
+            "--limit",
+            "6",
+            "--max-sequences",
+            "2,4",
+            "--out",
+            out,
+            "--theta",
+            thetas,
+        ];
         stdout(&eager(&[&base[..], &["--method", "full-parallel,eager-init", "--json"]].concat()))
     };
     sweep("0.2,0.4");
@@ -44,7 +56,8 @@ fn calibration_is_stored_and_used() {
     let bench = ["bench", "--suite", "acorn", "--limit", "1", "-m", "2", "--method", "eager-init", "--out"];
     let output = command(&bench).arg(&run).env("EAGER_PROFILES", &profiles).output().unwrap();
     stdout(&output);
-    let manifest: Value = serde_json::from_str(&std::fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+    let manifest: Value =
+        serde_json::from_str(&std::fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
     assert_eq!(manifest["parameters"]["theta"].as_f64().unwrap(), theta);
 }
 
@@ -52,7 +65,8 @@ fn calibration_is_stored_and_used() {
 fn robustness_counts_how_often_a_theta_is_chosen() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
-    let args = ["calibrate", "--suite", "acorn", "--examples", "3", "-m", "2", "--theta", "0.3,5", "--draws", "2"];
+    let args =
+        ["calibrate", "--suite", "acorn", "--examples", "3", "-m", "2", "--theta", "0.3,5", "--draws", "2"];
     let text = stdout(&eager(&[&args[..], &["--out", out]].concat()));
     assert!(text.contains("/2 chose"), "{text}");
 }
@@ -61,7 +75,8 @@ fn robustness_counts_how_often_a_theta_is_chosen() {
 fn entropy_is_correlated_with_the_pass_rate() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");
-    let bench = ["bench", "--suite", "acorn", "--limit", "20", "-m", "4", "--method", "full-parallel", "--out"];
+    let bench =
+        ["bench", "--suite", "acorn", "--limit", "20", "-m", "4", "--method", "full-parallel", "--out"];
     stdout(&command(&bench).arg(&out).output().unwrap());
     assert_eq!(samples(&out).len(), 20);
     let text = stdout(&eager(&["analyze", out.to_str().unwrap(), "--json"]));

@@ -18,16 +18,23 @@ fn every_method_runs_and_the_folder_holds_what_it_promises() {
     let text = stdout(&eager(&bench(out.to_str().unwrap(), &["--method", methods])));
     for method in methods.split(',') {
         assert!(text.contains(method), "{method} is missing from\n{text}");
-        let method = if matches!(method, "eager" | "eager-adapt") { format!("{method}/regrow") } else { method.to_owned() };
+        let method = if matches!(method, "eager" | "eager-adapt") {
+            format!("{method}/regrow")
+        } else {
+            method.to_owned()
+        };
         let run = out.join(method.replace('/', "-"));
-        let manifest: Value = serde_json::from_str(&std::fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+        let manifest: Value =
+            serde_json::from_str(&std::fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
         assert_eq!(manifest["method"], method.as_str());
         assert_eq!(manifest["suite"]["problems"], 10);
         let lines = samples(&run);
         assert_eq!(lines.len(), 10, "{method}");
         let mut tokens = 0;
         for line in &lines {
-            for key in ["id", "prompt_tokens", "sequences", "tokens_generated", "sequences_total", "saturated"] {
+            for key in
+                ["id", "prompt_tokens", "sequences", "tokens_generated", "sequences_total", "saturated"]
+            {
                 assert!(!line[key].is_null(), "{key} of {line}");
             }
             let sequences = line["sequences"].as_array().unwrap();
@@ -65,7 +72,11 @@ fn a_second_process_is_turned_away() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
     let args = ["bench", "--suite", "acorn", "--method", "full-parallel", "--out", out, "--resume"];
-    let mut first = command(&args).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut first = command(&args)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     while !folder.path().join("run.json").exists() {
         std::thread::sleep(std::time::Duration::from_millis(5));
         assert!(first.try_wait().unwrap().is_none(), "it ended before it began");
@@ -104,9 +115,11 @@ fn seeds_are_runs_and_runs_can_be_compared_later() {
     stdout(&eager(&bench(out.to_str().unwrap(), &["--method", "full-parallel,eager-init", "--seed", "1,2"])));
     assert_ne!(samples(&out.join("eager-init_seed1")), samples(&out.join("eager-init_seed2")));
     let report = folder.path().join("later.html");
-    let text = stdout(&eager(&["report", out.to_str().unwrap(), "--out", report.to_str().unwrap(), "--json"]));
+    let text =
+        stdout(&eager(&["report", out.to_str().unwrap(), "--out", report.to_str().unwrap(), "--json"]));
     let lines: Value = serde_json::from_str(&text).unwrap();
-    let init = lines["methods"].as_array().unwrap().iter().find(|line| line["method"] == "eager-init").unwrap();
+    let init =
+        lines["methods"].as_array().unwrap().iter().find(|line| line["method"] == "eager-init").unwrap();
     assert_eq!(init["seeds"], 2);
     // The mean of the two runs.
     let tokens = ["eager-init_seed1", "eager-init_seed2"]
