@@ -137,6 +137,17 @@ mod tests {
         assert_eq!(peak_entropy(&[], 99.9), None);
     }
 
+    #[test]
+    fn an_impossible_candidate_is_stored_as_null() {
+        let cases =
+            [(-0.5, r#"{"token":0,"logprob":-0.5}"#), (f32::NEG_INFINITY, r#"{"token":0,"logprob":null}"#)];
+        for (logprob, stored) in cases {
+            let candidate = Candidate { token: 0, logprob };
+            assert_eq!(serde_json::to_string(&candidate).unwrap(), stored);
+            assert_eq!(serde_json::from_str::<Candidate>(stored).unwrap(), candidate);
+        }
+    }
+
     proptest! {
         #[test]
         fn entropy_lies_between_zero_and_log_k(raw in prop::collection::vec(-30f32..0.0, 1..20), t in 0.1f32..2.0) {

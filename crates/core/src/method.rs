@@ -296,3 +296,39 @@ impl<S: Fn(usize) -> Option<Box<dyn Strategy>>> Forest for Pass<'_, S> {
         self.watch.pulse(pulse)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_method_is_known_by_its_name() {
+        for method in Method::ALL {
+            assert_eq!(method.to_string().parse(), Ok(method));
+        }
+        let cases = [
+            ("esc", Method::Esc),
+            ("deepconf", Method::DeepConf),
+            ("eager", Method::Eager(Reallocation::Regrow)),
+            ("eager-adapt", Method::EagerAdapt(Reallocation::Regrow)),
+        ];
+        for (name, method) in cases {
+            assert_eq!(name.parse(), Ok(method));
+        }
+        let refused = "esc/regrow".parse::<Method>().unwrap_err().to_string();
+        for method in Method::ALL {
+            let name = method.to_string();
+            let name = name.split('/').next().unwrap_or_default();
+            assert!(refused.contains(name), "{name} is missing from: {refused}");
+        }
+    }
+
+    #[test]
+    fn methods_that_fork_open_alike() {
+        for method in Method::ALL {
+            assert_eq!(method.forks(), method.to_string().starts_with("eager"), "{method}");
+            let opening = if method.forks() { Method::EagerInit } else { method };
+            assert_eq!(method.opening(), opening);
+        }
+    }
+}

@@ -95,8 +95,8 @@ pub fn pass_at_k(n: usize, right: usize, k: usize) -> f64 {
 /// without replacement, whose majority is right. Drawn samples keep their order, so ties go to the first of them. `k`
 /// beyond the number of samples counts as that number.
 ///
-/// Where there are few ways, all are looked at. Else a fixed 2,000 of them are, the same in every call: the error of
-/// that is at most one percent for a prompt (a standard deviation), and averages out over prompts.
+/// Where there are few ways, all are looked at. Else a fixed 2,000 of them are, the same in every call. The standard
+/// error of that is about one percent for a prompt at most, and averages out over prompts.
 pub fn cons_at_k(outcome: &Outcome, k: usize) -> f64 {
     const WAYS: usize = 2000;
     let n = outcome.sequences();
@@ -182,12 +182,7 @@ fn some_choice(n: usize, k: usize, way: usize) -> Vec<usize> {
     drawn
 }
 
-/// An estimate for each prompt of what full-parallel would have reached with `tokens` for all prompts together.
-///
-/// A sampler cannot know which prompts are hard, and its samples of a prompt are alike: the fair use of a smaller budget is
-/// the same share of samples for every prompt. (Giving each prompt the tokens that the other method chose to spend on it
-/// would lend the sampler the very knowledge that is being compared.) A fractional number of samples is interpolated.
-/// `None` when full-parallel did not spend that much itself.
+/// An estimate for each prompt, with as many of its samples as `tokens` buy: see [`passes_at_equal_tokens`].
 fn at_equal_tokens(
     full_parallel: &[Outcome],
     tokens: usize,
@@ -207,8 +202,11 @@ fn at_equal_tokens(
 }
 
 /// For each prompt, full-parallel's pass@k had it spent only `tokens` on all prompts: what else the tokens could have
-/// bought. Every prompt gets the same share of its samples, for a sampler cannot know which prompts are hard; a fractional
-/// number of samples is interpolated. `None` when full-parallel did not spend that much itself.
+/// bought.
+///
+/// Every prompt gets the same share of its samples, because a sampler cannot know which prompts are hard. To give each
+/// prompt the tokens that another method chose to spend on it would lend the sampler the very knowledge that is being
+/// compared. A fractional number of samples is interpolated. `None` when full-parallel did not spend that much itself.
 pub fn passes_at_equal_tokens(full_parallel: &[Outcome], tokens: usize) -> Option<Vec<f64>> {
     at_equal_tokens(full_parallel, tokens, |o, k| pass_at_k(o.sequences(), o.right(), k))
 }
@@ -266,11 +264,111 @@ mod tests {
         assert_eq!(pass_at_equal_tokens(&full, 100), Some(0.5));
         assert_eq!(pass_at_equal_tokens(&full, 50), Some(0.25));
         assert_eq!(pass_at_equal_tokens(&full, 75), Some(0.375));
+        assert_eq!(passes_at_equal_tokens(&full, 75), Some(vec![0.75, 0.0]));
         assert_eq!(pass_at_equal_tokens(&full, 101), None);
         assert_eq!(pass_at_equal_tokens(&[], 0), None);
     }
 
+    #[test]
+    fn majorities_at_equal_tokens_interpolate_too() {
+        // One sample is right in one of two; of two samples the first wins the tie.
+        let full = [outcome(&[("1", true), ("2", false)], 60), outcome(&[("3", true), ("3", true)], 40)];
+        assert_eq!(consensus_at_equal_tokens(&full, 100), Some(vec![1.0, 1.0]));
+        assert_eq!(consensus_at_equal_tokens(&full, 50), Some(vec![0.5, 1.0]));
+        assert_eq!(consensus_at_equal_tokens(&full, 75), Some(vec![0.75, 1.0]));
+        assert_eq!(consensus_at_equal_tokens(&full, 0), Some(vec![0.0, 0.0]));
+        assert_eq!(cons_at_equal_tokens(&full, 75), Some(0.875));
+        assert_eq!(cons_at_equal_tokens(&full, 101), None);
+    }
+
+    #[test]
+    fn the_heavier_answer_is_the_majority() {
+        let mut prompt = outcome(&[("4", false), ("5", true), ("4", false), ("", false)], 10);
+        assert!(!prompt.consensus());
+        prompt.weights = vec![1.0, 2.5, 1.0, 9.0];
+        assert!(prompt.consensus());
+        assert_eq!(prompt.votes()[0].answer, "5");
+        // Whoever does not vote has no say in whether the answer is right either.
+        prompt = outcome(&[("4", false), ("4", true)], 10);
+        prompt.weights = vec![0.0, 1.0];
+        assert!(prompt.consensus());
+    }
+
+    #[test]
+    fn no_votes_are_no_majority() {
+        let silent = outcome(&[("", false), ("", false), ("", false)], 10);
+        assert!((0..5).all(|k| cons_at_k(&silent, k) == 0.0));
+        assert_eq!(cons_at_k(&Outcome::default(), 3), 0.0);
+    }
+
+    /// Against a closed form: with two answers the majority is right when right ones are more than half, or half and first.
+    #[test]
+    fn many_ways_are_sampled_closely() {
+        let answers: Vec<(&str, bool)> =
+            (0..32).map(|i| if i % 3 == 0 { ("7", true) } else { ("8", false) }).collect();
+        let prompt = outcome(&answers, 320);
+        let (right, wrong, k) = (11, 21, 9);
+        assert!(choices(32, k) > 2000);
+        let hits: usize = (5..=k).map(|r| choices(right, r) * choices(wrong, k - r)).sum();
+        let expected = hits as f64 / choices(32, k) as f64;
+        assert!((cons_at_k(&prompt, k) - expected).abs() < 0.02, "{} {expected}", cons_at_k(&prompt, k));
+        assert_eq!(cons_at_k(&prompt, k), cons_at_k(&prompt, k));
+    }
+
+    #[test]
+    fn random_draws_are_fair() {
+        let mut drawn = [0usize; 12];
+        for way in 0..6000 {
+            let choice = some_choice(12, 4, way);
+            assert_eq!(choice.len(), 4);
+            assert!(choice.is_sorted());
+            choice.into_iter().for_each(|i| drawn[i] += 1);
+        }
+        assert!(drawn.iter().all(|&n| n.abs_diff(2000) < 150), "{drawn:?}");
+    }
+
+    fn outcomes() -> impl Strategy<Value = Outcome> {
+        let sequence = (0u8..4, any::<bool>(), prop_oneof![Just(1.0f32), 0.0f32..2.0]);
+        (prop::collection::vec(sequence, 0..9), any::<bool>()).prop_map(|(sequences, weighted)| Outcome {
+            answers: sequences.iter().map(|s| (s.0 > 0).then(|| s.0.to_string())).collect(),
+            correct: sequences.iter().map(|s| s.1).collect(),
+            weights: if weighted { sequences.iter().map(|s| s.2).collect() } else { Vec::new() },
+            tokens: 10 * sequences.len(),
+        })
+    }
+
+    /// The prompt had it drawn only these samples.
+    fn only(all: &Outcome, subset: u32) -> Outcome {
+        let kept = |i: &usize| subset & (1 << i) != 0;
+        let indices: Vec<usize> = (0..all.sequences()).filter(kept).collect();
+        Outcome {
+            answers: indices.iter().map(|&i| all.answers[i].clone()).collect(),
+            correct: indices.iter().map(|&i| all.correct[i]).collect(),
+            weights: indices.iter().map(|&i| all.weight(i)).collect(),
+            tokens: all.tokens,
+        }
+    }
+
     proptest! {
+        #[test]
+        fn cons_at_k_counts_subsets(prompt in outcomes(), k in 0usize..10) {
+            let n = prompt.sequences();
+            let drawn = k.min(n);
+            let subsets = (0u32..1 << n).filter(|s| s.count_ones() as usize == drawn);
+            let majorities: Vec<bool> = subsets.map(|s| only(&prompt, s).consensus()).collect();
+            let right = majorities.iter().filter(|&&right| right).count();
+            prop_assert_eq!(majorities.len(), choices(n, drawn));
+            prop_assert_eq!(cons_at_k(&prompt, k), right as f64 / majorities.len() as f64);
+            prop_assert_eq!(cons_at_k(&prompt, n), f64::from(prompt.consensus()));
+        }
+
+        #[test]
+        fn totals_are_means_over_prompts(full in prop::collection::vec(outcomes(), 1..5), tokens in 0usize..300) {
+            let means = |each: Option<Vec<f64>>| each.map(|e| e.iter().sum::<f64>() / e.len() as f64);
+            prop_assert_eq!(pass_at_equal_tokens(&full, tokens), means(passes_at_equal_tokens(&full, tokens)));
+            prop_assert_eq!(cons_at_equal_tokens(&full, tokens), means(consensus_at_equal_tokens(&full, tokens)));
+        }
+
         /// Against the definition: enumerate every way to draw k of n.
         #[test]
         fn pass_at_k_counts_subsets(n in 1usize..10, right in 0usize..10, k in 1usize..12) {

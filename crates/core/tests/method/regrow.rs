@@ -167,7 +167,9 @@ proptest! {
     }
 
     #[test]
-    fn a_wave_is_a_greedy_choice(case in cases(2), budget in 0usize..8) {
+    fn a_wave_is_a_greedy_choice(case in cases(2), wave in 1usize..20, budget in 0usize..20) {
+        let mut case = case;
+        case.regrowing.wave = wave;
         for tree in case.first_pass(Method::EagerInit, Schedule::PAPER, &mut ()) {
             let mut regrow = Regrow::new(case.forking.clone(), case.regrowing, budget);
             prop_assert_eq!(regrow.begin(&tree), greedy_wave(&case, &tree, budget));
