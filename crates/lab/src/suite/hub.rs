@@ -4,6 +4,7 @@
 //! is that of the file which ours was made from. Other copies of the same benchmark exist (of AIME 2025, say), but
 //! with other wordings, and numbers from two wordings under one name could not be compared.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -72,9 +73,6 @@ pub fn fetch(file: &HubFile, endpoint: &str, target: &Path) -> Result<(), HubErr
 fn fetch_within(patience: Duration, file: &HubFile, endpoint: &str, target: &Path) -> Result<(), HubError> {
     let HubFile { repo, revision, file: name, .. } = file;
     let url = format!("{endpoint}/datasets/{repo}/resolve/{revision}/{name}");
-    let save = |error| HubError::Save { path: target.to_owned(), error };
-    let folder = target.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder).map_err(save)?;
     let bytes = download(patience, file, endpoint)
         .map_err(|reason| HubError::Download { url: url.clone(), reason })?;
     let found = hex(&Sha256::digest(&bytes));
@@ -82,14 +80,19 @@ fn fetch_within(patience: Duration, file: &HubFile, endpoint: &str, target: &Pat
         return Err(HubError::Checksum { url, expected: file.sha256, found });
     }
     let lines = convert(file, &bytes).map_err(|reason| HubError::Convert { url, reason })?;
-    let write = || {
-        let mut new = tempfile::NamedTempFile::new_in(folder)?;
-        new.write_all(&lines)?;
-        new.as_file().sync_all()?;
-        new.persist(target)?;
-        Ok(())
-    };
-    write().map_err(save)
+    save(target, &lines).map_err(|error| HubError::Save { path: target.to_owned(), error })
+}
+
+/// Writes a file under another name first, so that nobody ever sees a part of it.
+fn save(target: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let folder = target.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    // Made as any file is, or only its owner could read it.
+    let mut new = tempfile::Builder::new().make_in(folder, |path| File::create_new(path))?;
+    new.write_all(bytes)?;
+    new.as_file().sync_all()?;
+    new.persist(target)?;
+    Ok(())
 }
 
 /// The file's bytes. The hub is asked without anyone's token: what we fetch is public, and the endpoint may be anybody's.
