@@ -11,17 +11,30 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
+#[cfg(unix)]
+use std::sync::atomic::Ordering;
 #[cfg(unix)]
 use std::sync::{Arc, Mutex, PoisonError};
+#[cfg(unix)]
+use std::task::Poll;
+#[cfg(unix)]
+use std::time::Duration;
 
 #[cfg(unix)]
 use eager_grade::code::{self, CodeError, CodeGrader};
 #[cfg(unix)]
 use eager_grade::command::{CommandError, CommandGrader};
 #[cfg(unix)]
+use eager_grade::ordered::{Ordered, ordered};
+#[cfg(unix)]
 use eager_grade::sandbox::{Limits, Policy, Python, Sandbox, SandboxError};
 use eager_grade::{Grader, math};
 use serde::{Deserialize, Serialize};
+
+/// How often a judge that waits for programs looks whether it is to stop.
+#[cfg(unix)]
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// The kinds of judges, by the names that `--grader` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,6 +125,8 @@ pub enum JudgeError {
     #[cfg(unix)]
     #[error(transparent)]
     Command(#[from] CommandError),
+    #[error("judging was stopped, as asked")]
+    Stopped,
 }
 
 impl Judge {
@@ -141,6 +156,16 @@ impl Judge {
 
     /// Judges all responses of a prompt; the verdicts come in their order.
     pub fn grade_all(&self, responses: &[String]) -> Result<Vec<Graded>, JudgeError> {
+        self.grade_all_unless(responses, &AtomicBool::new(false))
+    }
+
+    /// The same, unless `stop` becomes true before it is done: programs that hang take their time.
+    #[cfg_attr(not(unix), allow(unused_variables))]
+    pub fn grade_all_unless(
+        &self,
+        responses: &[String],
+        stop: &AtomicBool,
+    ) -> Result<Vec<Graded>, JudgeError> {
         match self {
             Self::Text(grader) => Ok(grader
                 .grade_all(responses)
@@ -148,9 +173,9 @@ impl Judge {
                 .map(|grade| Graded { answer: grade.answer, correct: Some(grade.correct) })
                 .collect()),
             #[cfg(unix)]
-            Self::Code { programs, id } => run_programs(&programs.grader()?, id, responses),
+            Self::Code { programs, id } => run_programs(&programs.grader()?, id, responses, stop),
             #[cfg(unix)]
-            Self::Command { grader, problem } => ask(grader, problem, responses),
+            Self::Command { grader, problem } => ask(grader, problem, responses, stop),
             Self::None => Ok(found(responses).map(|answer| Graded { answer, correct: None }).collect()),
         }
     }
@@ -194,25 +219,29 @@ fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> (Vec<String>, Vec<usize
 
 /// Runs the program of each response. The program itself is the answer: equal programs vote together.
 #[cfg(unix)]
-fn run_programs(grader: &Arc<CodeGrader>, id: &str, responses: &[String]) -> Result<Vec<Graded>, JudgeError> {
+fn run_programs(
+    grader: &Arc<CodeGrader>,
+    id: &str,
+    responses: &[String],
+    stop: &AtomicBool,
+) -> Result<Vec<Graded>, JudgeError> {
     // Programs are not looked for in thoughts, so responses that differ only there hold the same program.
     let spoken = |response: &'_ String| response.rfind("</think>").unwrap_or(0);
     let (once, which) = distinct(responses.iter().map(|response| &response[spoken(response)..]));
     let id = id.to_owned();
     let samples = once.into_iter().map(move |response| (id.clone(), response));
-    let mut verdicts = Vec::new();
     // One program has one verdict, even where two responses hold it and the machine was busy during one of the runs.
     let mut known: HashMap<String, bool> = HashMap::new();
-    for verdict in grader.grade_all(samples) {
-        let verdict = verdict?;
+    let graded = |verdict: code::Verdict| {
         let correct = verdict.correct();
         let answer = verdict.program.map(|program| program.trim_end().to_owned());
         let correct = match &answer {
             Some(program) => *known.entry(program.clone()).or_insert(correct),
             None => correct,
         };
-        verdicts.push(Graded { answer, correct: Some(correct) });
-    }
+        Graded { answer, correct: Some(correct) }
+    };
+    let verdicts: Vec<Graded> = all(grader.grade_all(samples), stop)?.into_iter().map(graded).collect();
     Ok(which.into_iter().map(|place| verdicts[place].clone()).collect())
 }
 
@@ -222,14 +251,14 @@ fn ask(
     grader: &Arc<CommandGrader>,
     problem: &serde_json::Value,
     responses: &[String],
+    stop: &AtomicBool,
 ) -> Result<Vec<Graded>, JudgeError> {
     let (once, which) = distinct(responses.iter().map(String::as_str));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let (grader, problem) = (Arc::clone(grader), problem.clone());
     let work = move |response: String, cancel: &_| grader.grade_unless(&problem, &response, cancel);
-    // The first failure ends it: dropped, the stream stops the programs that still run.
-    let scores = eager_grade::ordered::ordered(cores.min(once.len().max(1)), once.into_iter(), work)
-        .collect::<Result<Vec<_>, _>>()?;
+    let workers = cores.min(once.len().max(1));
+    let scores = all(ordered(workers, once.into_iter(), work), stop)?;
     // A program that tells no answer leaves the votes to what is boxed.
     let said = which.into_iter().map(|place| &scores[place]);
     let graded = said.zip(found(responses)).map(|(score, found)| Graded {
@@ -237,6 +266,25 @@ fn ask(
         correct: Some(score.correct()),
     });
     Ok(graded.collect())
+}
+
+/// All results, unless one is an error or it is to stop. Dropped early, the stream ends the programs that still run.
+#[cfg(unix)]
+fn all<T, R, E>(mut results: Ordered<T, Result<R, E>>, stop: &AtomicBool) -> Result<Vec<R>, JudgeError>
+where
+    JudgeError: From<E>,
+{
+    let mut all = Vec::new();
+    loop {
+        match results.next_within(GLANCE) {
+            Poll::Ready(Some(result)) => all.push(result?),
+            Poll::Ready(None) => return Ok(all),
+            Poll::Pending => {}
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(JudgeError::Stopped);
+        }
+    }
 }
 
 /// The problems of a file with their tests, and what runs programs against them. That is made when it is first needed:

@@ -36,7 +36,7 @@ pub enum SuiteError {
 #[derive(Debug, thiserror::Error)]
 pub enum NotFetched {
     #[error(
-        "It is not fetched by itself: no file on the Hugging Face hub is known to hold the same problems word for word"
+        "It is not fetched by itself: no copy on the Hugging Face hub is both open to all and known to hold the same problems word for word"
     )]
     NotThere,
     #[error("It would be fetched from the Hugging Face hub by itself, but {0}")]

@@ -4,6 +4,7 @@
 //! is that of the file which ours was made from. Other copies of the same benchmark exist (of AIME 2025, say), but
 //! with other wordings, and numbers from two wordings under one name could not be compared.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -66,35 +67,41 @@ pub enum HubError {
 
 /// Fetches a file, checks it, and saves it to `target` in our form. There is either the whole file afterwards or none.
 pub fn fetch(file: &HubFile, endpoint: &str, target: &Path) -> Result<(), HubError> {
+    fetch_within(PATIENCE, file, endpoint, target)
+}
+
+fn fetch_within(patience: Duration, file: &HubFile, endpoint: &str, target: &Path) -> Result<(), HubError> {
     let HubFile { repo, revision, file: name, .. } = file;
     let url = format!("{endpoint}/datasets/{repo}/resolve/{revision}/{name}");
-    let save = |error| HubError::Save { path: target.to_owned(), error };
-    let folder = target.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder).map_err(save)?;
-    let workshop = tempfile::Builder::new().prefix(".fetching-").tempdir_in(folder).map_err(save)?;
-    let bytes = download(file, endpoint, workshop.path())
+    let bytes = download(patience, file, endpoint)
         .map_err(|reason| HubError::Download { url: url.clone(), reason })?;
     let found = hex(&Sha256::digest(&bytes));
     if found != file.sha256 {
         return Err(HubError::Checksum { url, expected: file.sha256, found });
     }
     let lines = convert(file, &bytes).map_err(|reason| HubError::Convert { url, reason })?;
-    let write = || {
-        let mut new = tempfile::NamedTempFile::new_in(folder)?;
-        new.write_all(&lines)?;
-        new.as_file().sync_all()?;
-        new.persist(target)?;
-        Ok(())
-    };
-    write().map_err(save)
+    save(target, &lines).map_err(|error| HubError::Save { path: target.to_owned(), error })
 }
 
-/// The file's bytes, by way of a folder that the caller removes. The hub is asked without anyone's token: what we fetch
-/// is public, and the endpoint may be anybody's.
-fn download(file: &HubFile, endpoint: &str, workshop: &Path) -> Result<Vec<u8>, String> {
+/// Writes a file under another name first, so that nobody ever sees a part of it.
+fn save(target: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let folder = target.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    // Made as any file is, or only its owner could read it.
+    let mut new = tempfile::Builder::new().make_in(folder, |path| File::create_new(path))?;
+    new.write_all(bytes)?;
+    new.as_file().sync_all()?;
+    new.persist(target)?;
+    Ok(())
+}
+
+/// The file's bytes. The hub is asked without anyone's token: what we fetch is public, and the endpoint may be anybody's.
+fn download(patience: Duration, file: &HubFile, endpoint: &str) -> Result<Vec<u8>, String> {
+    // The library keeps what it fetches; we keep only what has been checked.
+    let workshop = tempfile::tempdir().map_err(|error| error.to_string())?;
     let builder = ApiBuilder::new()
         .with_endpoint(endpoint.to_owned())
-        .with_cache_dir(workshop.to_owned())
+        .with_cache_dir(workshop.path().to_owned())
         .with_token(None)
         .with_progress(false);
     let api = builder.build().map_err(|error| error.to_string())?;
@@ -111,10 +118,10 @@ fn download(file: &HubFile, endpoint: &str, workshop: &Path) -> Result<Vec<u8>, 
         let _ = sender.send(bytes);
     });
     let late = |error| match error {
-        mpsc::RecvTimeoutError::Timeout => format!("nothing came within {} seconds", PATIENCE.as_secs()),
+        mpsc::RecvTimeoutError::Timeout => format!("it did not come within {patience:?}"),
         mpsc::RecvTimeoutError::Disconnected => "the download broke off".to_owned(),
     };
-    receiver.recv_timeout(PATIENCE).map_err(late)?
+    receiver.recv_timeout(patience).map_err(late)?
 }
 
 /// The lines in our form: the fields that we keep, under our names.
@@ -136,4 +143,20 @@ fn convert(file: &HubFile, bytes: &[u8]) -> Result<Vec<u8>, String> {
 
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hub_that_says_nothing_is_not_waited_for_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", silent.local_addr().unwrap());
+        let target = folder.path().join("math500.jsonl");
+        let error = fetch_within(Duration::from_millis(200), &HUB[0], &endpoint, &target).unwrap_err();
+        assert!(error.to_string().ends_with("could not be had: it did not come within 200ms"), "{error}");
+        assert!(!target.exists());
+    }
 }

@@ -43,12 +43,12 @@ pub const SUITES: [Known; 8] = [
     lines(
         "aime2025",
         "aime2025.jsonl",
-        "a line of {\"id\", \"problem\", \"answer\"} for each problem of AIME 2025, made from data/aime/aime_2025_I and _II of eth-sri/matharena on GitHub",
+        "a line of {\"id\", \"problem\", \"answer\"} for each problem of AIME 2025, made from data/aime/aime_2025_I and _II of eth-sri/matharena on GitHub at commit 96440b2",
     ),
     lines(
         "hmmt-feb-2025",
         "hmmt_feb_2025.jsonl",
-        "a line of {\"id\", \"problem\", \"answer\"} for each problem of HMMT February 2025, made from data/hmmt/hmmt_feb_2025 of eth-sri/matharena on GitHub",
+        "a line of {\"id\", \"problem\", \"answer\"} for each problem of HMMT February 2025, made from data/hmmt/hmmt_feb_2025 of eth-sri/matharena on GitHub at commit 96440b2",
     ),
     Known {
         name: GPQA,

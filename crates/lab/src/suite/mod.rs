@@ -27,6 +27,7 @@ pub mod source;
 mod template;
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use sha2::{Digest, Sha256};
 
@@ -50,7 +51,7 @@ pub struct Suite {
     /// SHA-256 of the chosen problems as they are put to the model, with their answers: runs with the same hash can be
     /// compared.
     pub hash: String,
-    /// Its texts may not be written down, neither problems nor what a model says about them.
+    /// Its problems may not be written down in plain text.
     pub secret: bool,
 }
 
@@ -143,6 +144,15 @@ impl Problem {
     /// Judges all responses of a prompt; the verdicts come in their order.
     pub fn grade_all(&self, responses: &[String]) -> Result<Vec<Graded>, JudgeError> {
         self.judge.grade_all(responses)
+    }
+
+    /// The same, unless `stop` becomes true before it is done.
+    pub fn grade_all_unless(
+        &self,
+        responses: &[String],
+        stop: &AtomicBool,
+    ) -> Result<Vec<Graded>, JudgeError> {
+        self.judge.grade_all_unless(responses, stop)
     }
 }
 

@@ -14,7 +14,7 @@ const ENDPOINT: &str = "https://huggingface.co";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub folder: PathBuf,
-    /// The address of the hub.
+    /// The address of the hub, without a slash at its end.
     pub endpoint: String,
 }
 
@@ -22,7 +22,8 @@ impl Place {
     /// The folder and the hub that the environment names, or else the usual ones.
     pub fn from_env() -> Result<Self, SourceError> {
         let endpoint = std::env::var(ENDPOINT_VARIABLE).ok().filter(|endpoint| !endpoint.is_empty());
-        Ok(Self { folder: folder()?, endpoint: endpoint.unwrap_or_else(|| ENDPOINT.to_owned()) })
+        let endpoint = endpoint.as_deref().unwrap_or(ENDPOINT).trim_end_matches('/').to_owned();
+        Ok(Self { folder: folder()?, endpoint })
     }
 }
 

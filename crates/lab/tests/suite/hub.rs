@@ -95,10 +95,10 @@ fn what_cannot_be_fetched_names_both_ways_and_leaves_nothing_behind() {
     ];
     for (what, endpoint, expected) in table {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place { folder: folder.path().to_owned(), endpoint: endpoint.clone() };
+        let data = folder.path().join("data");
+        let place = Place { folder: data.clone(), endpoint: endpoint.clone() };
         let error = refused(&Request { place: Some(place), ..Request::new("math500") });
-        let put =
-            format!("math500 is not at hand. Put math500.jsonl into {}, or name", folder.path().display());
+        let put = format!("math500 is not at hand. Put math500.jsonl into {}, or name", data.display());
         assert!(error.starts_with(&put) && error.contains("EAGER_DATA"), "{what}: {error}");
         assert!(
             error.contains(&format!("from the Hugging Face hub by itself, but {endpoint}{MATH500}")),
@@ -114,8 +114,7 @@ fn a_folder_that_cannot_be_written_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
-    let place = Place { folder: file.clone(), endpoint: hub(MATH500, THEIRS) };
-    let error = refused(&Request { place: Some(place), ..Request::new("math500") });
+    let error = fetch(&sums(), &hub(SUMS, THEIRS), &file.join("math500.jsonl")).unwrap_err().to_string();
     assert!(
         error.contains(&format!("{} cannot be written", file.join("math500.jsonl").display())),
         "{error}"

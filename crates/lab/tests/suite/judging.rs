@@ -1,10 +1,11 @@
 //! Judges that start processes.
 
 use std::fs;
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use eager_grade::command::CommandGrader;
-use eager_lab::judge::Kind;
+use eager_lab::judge::{JudgeError, Kind};
 use eager_lab::suite::{Request, source};
 
 use crate::open;
@@ -54,6 +55,18 @@ fn a_broken_judge_is_not_a_wrong_answer() {
         let error = suite.problems[0].grade_all(&["a".to_owned(), "b".to_owned()]).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     }
+}
+
+#[test]
+fn a_judge_that_takes_long_can_be_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.jsonl");
+    fs::write(&path, r#"{"problem": "?"}"#).unwrap();
+    let suite = open(&Request { suite: path.to_str().unwrap().to_owned(), ..asked("sleep 19; echo 1") });
+    let (stop, start) = (AtomicBool::new(true), Instant::now());
+    let error = suite.problems[0].grade_all_unless(&["a".to_owned()], &stop).unwrap_err();
+    assert!(matches!(error, JudgeError::Stopped), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(10));
 }
 
 #[test]
