@@ -127,6 +127,8 @@ pub struct Plan {
     pub seed: u64,
     /// `cap` is the paper's M.
     pub forking: Forking,
+    /// Most sequences that a second pass adds over all prompts, in multiples of M; 0 is no limit.
+    pub surplus: usize,
     pub regrowing: Regrowing,
     pub esc: EscOptions,
     pub deepconf: DeepConfOptions,
@@ -162,7 +164,7 @@ impl Plan {
     /// The defaults, but for the seed and where to fork.
     pub fn new(seed: u64, forking: Forking) -> Self {
         let (regrowing, esc, deepconf) = Default::default();
-        Plan { seed, forking, regrowing, esc, deepconf }
+        Plan { seed, forking, surplus: budget::SURPLUS, regrowing, esc, deepconf }
     }
 
     /// A tree for each prompt, with nothing in it yet.
@@ -235,7 +237,9 @@ impl Plan {
         let counts: Vec<usize> = standings.iter().map(|s| s.sequences).collect();
         let chosen: Vec<usize> = (0..standings.len()).filter(|&i| is_chosen(&standings[i])).collect();
         let mut extra = vec![0; standings.len()];
-        for (&i, share) in chosen.iter().zip(budget::shares(budget::saved(cap, &counts), chosen.len())) {
+        for (&i, share) in
+            chosen.iter().zip(budget::shares(budget::saved(cap, &counts, self.surplus), chosen.len()))
+        {
             extra[i] = share;
         }
         extra

@@ -15,8 +15,10 @@ use sha2::{Digest, Sha256};
 use crate::bench::{self, Bench, BenchError, Observer, Passes, Speller, Task};
 use crate::run::{Asked, Folder, Lock, Manifest, RunError, replace};
 
-/// How the names of options begin that only matter to a second pass.
-pub const REGROWING: &str = "regrow";
+/// Does this option only matter to a second pass?
+pub fn is_late(option: &str) -> bool {
+    option == "surplus" || option.starts_with("regrow")
+}
 
 /// One run of a campaign.
 #[derive(Debug, Clone)]
@@ -49,7 +51,7 @@ impl Trial {
         let mut manifest = self.manifest.clone();
         manifest.method = Method::EagerInit.to_string();
         manifest.model.path = None;
-        manifest.parameters.options.retain(|name, _| !name.starts_with(REGROWING));
+        manifest.parameters.options.retain(|name, _| !is_late(name));
         // A manifest is plain data, so this cannot fail; without it, no pass would be shared.
         let text = serde_json::to_vec(&manifest).unwrap_or_else(|_| self.name.clone().into_bytes());
         Sha256::digest(&text)[..8].iter().map(|byte| format!("{byte:02x}")).collect()

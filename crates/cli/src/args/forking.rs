@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
+use eager_core::budget::SURPLUS;
 use eager_core::grove::TOP_K;
 use eager_core::strategy::{CapRule, DeepConfOptions, EscOptions, Preference, Regrowing};
 use eager_core::{Forking, Method, Plan, Profile};
@@ -33,15 +34,12 @@ pub struct ForkingArgs {
 pub struct RuleArgs {
     /// Use the thresholds of this model: acorn, SmolLM3-3B, Qwen3-4B, DeepSeek-R1-0528-Qwen3-8B or gpt-oss-20b
     #[arg(long)]
-    #[serde(skip)]
     pub profile: Option<String>,
     /// How many candidates enter the entropy (the paper's K)
     #[arg(long, default_value_t = TOP_K, value_parser = at_least_two)]
-    #[serde(skip)]
     pub entropy_top_k: usize,
     /// Temperature of the distribution whose entropy is measured [default: the sampling temperature]
     #[arg(long, value_parser = positive, allow_negative_numbers = true)]
-    #[serde(skip)]
     pub entropy_temperature: Option<f32>,
     /// Stop watching a sequence this many tokens after its last fork; 0 watches for ever
     #[arg(long, default_value_t = 1000)]
@@ -55,6 +53,9 @@ pub struct RuleArgs {
     /// The share of theta from which a second pass considers a step
     #[arg(long, default_value_t = 0.8, value_parser = share, allow_negative_numbers = true)]
     pub relax: f32,
+    /// Most sequences that a second pass adds over all prompts, in multiples of M; 0: all that was saved
+    #[arg(long, default_value_t = SURPLUS)]
+    pub surplus: usize,
     /// Least number of tokens between two forks of a sequence
     #[arg(long, default_value_t = 0)]
     pub fork_spacing: usize,
@@ -181,7 +182,14 @@ impl RuleArgs {
             candidates: self.regrow_candidates,
             least: self.regrow_least,
         };
-        Plan { seed, forking, regrowing, esc: baselines.esc(), deepconf: baselines.deepconf() }
+        Plan {
+            seed,
+            forking,
+            surplus: self.surplus,
+            regrowing,
+            esc: baselines.esc(),
+            deepconf: baselines.deepconf(),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use eager_core::Method;
 use eager_lab::campaign::Trial;
 
 use super::suite::SuiteArgs;
-use super::trial::{RunArgs, Setting, Subject};
+use super::trial::{RunArgs, Setting, Subject, Vary};
 use super::{Ending, conclude, open_session, root};
 use crate::Outcome;
 use crate::args::{at_least_zero, sequences};
@@ -33,6 +33,9 @@ pub struct Args {
         allow_negative_numbers = true
     )]
     temperature: Vec<f32>,
+    /// Another option to vary, as in regrow-first=likely,path; may be given several times
+    #[arg(long)]
+    vary: Vec<Vary>,
     /// Print one JSON object instead of the table
     #[arg(long)]
     json: bool,
@@ -56,19 +59,32 @@ fn trials(args: &Args, subject: &Subject<'_>) -> anyhow::Result<Vec<Trial>> {
     let thetas: Vec<Option<f32>> =
         if args.theta.is_empty() { vec![None] } else { args.theta.iter().copied().map(Some).collect() };
     let mut trials: Vec<Trial> = Vec::new();
-    for &temperature in &args.temperature {
-        let tasks = subject.tasks(&args.run, temperature)?;
-        for &seed in &args.run.seed {
-            for &max_sequences in &args.max_sequences {
-                for (&method, &theta) in args.method.iter().flat_map(|m| thetas.iter().map(move |t| (m, t))) {
-                    let setting = Setting { method, theta, max_sequences, temperature, seed };
-                    let name = setting.full_name(subject.theta(&setting));
-                    if trials.iter().all(|known| known.name != name) {
-                        trials.push(subject.trial(&args.run, &setting, name, &tasks));
-                    }
+    for (variant, run) in args.run.variants(&args.vary)? {
+        for &temperature in &args.temperature {
+            let tasks = subject.tasks(&run, temperature)?;
+            for setting in settings(args, &thetas, temperature) {
+                let trial = subject.trial(&run, &setting, String::new(), &tasks);
+                // What a variation does not change is one run.
+                if trials.iter().all(|known| known.manifest != trial.manifest) {
+                    let name = setting.full_name(subject.theta(&setting)) + &variant;
+                    trials.push(Trial { name, ..trial });
                 }
             }
         }
     }
     Ok(trials)
+}
+
+fn settings(args: &Args, thetas: &[Option<f32>], temperature: f32) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    for &seed in &args.run.seed {
+        for &max_sequences in &args.max_sequences {
+            for &method in &args.method {
+                for &theta in thetas {
+                    settings.push(Setting { method, theta, max_sequences, temperature, seed });
+                }
+            }
+        }
+    }
+    settings
 }

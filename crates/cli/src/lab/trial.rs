@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, Parser};
 use eager_core::{Method, Reallocation, Settings, Token};
 use eager_lab::bench::Task;
-use eager_lab::campaign::{REGROWING, Trial};
+use eager_lab::campaign::{Trial, is_late};
 use eager_lab::run::{FORMAT, Manifest, ModelInfo, Parameters, SuiteInfo};
 use eager_lab::suite::Suite;
 use serde_json::{Value, json};
 
+use crate::Usage;
 use crate::args::{BaselineArgs, DrawArgs, EngineArgs, RuleArgs, at_least_one, recorded};
 use crate::session::{Session, kernel};
 
@@ -53,6 +55,66 @@ pub struct RunArgs {
     pub baselines: BaselineArgs,
     #[command(flatten)]
     pub engine: EngineArgs,
+}
+
+/// An option and the values that a sweep gives it, as in `--vary regrow-first=likely,path`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Vary {
+    option: String,
+    values: Vec<String>,
+}
+
+impl FromStr for Vary {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (option, values) = text.split_once('=').ok_or("write it as OPTION=VALUE,VALUE")?;
+        let option = option.trim_start_matches("--").to_owned();
+        Ok(Vary { option, values: values.split(',').map(str::to_owned).collect() })
+    }
+}
+
+/// The options whose values can be varied by name.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct Varied {
+    #[command(flatten)]
+    rules: RuleArgs,
+    #[command(flatten)]
+    baselines: BaselineArgs,
+}
+
+impl RunArgs {
+    /// These options with every combination of the varied ones, each with a name for it.
+    pub fn variants(&self, vary: &[Vary]) -> anyhow::Result<Vec<(String, RunArgs)>> {
+        let mut variants = vec![(String::new(), self.clone())];
+        for Vary { option, values } in vary {
+            let mut more = Vec::new();
+            for (name, args) in &variants {
+                for value in values {
+                    more.push((format!("{name}_{option}={value}"), args.with(option, value)?));
+                }
+            }
+            variants = more;
+        }
+        Ok(variants)
+    }
+
+    /// These options with another value of one of them. They become words once more, as if they had been typed so.
+    fn with(&self, option: &str, value: &str) -> anyhow::Result<RunArgs> {
+        let mut words = vec![format!("--{option}={value}")];
+        for (name, value) in recorded(&self.rules).into_iter().chain(recorded(&self.baselines)) {
+            match value {
+                Value::Bool(true) if name != option => words.push(format!("--{name}")),
+                Value::String(text) if name != option => words.push(format!("--{name}={text}")),
+                Value::Number(number) if name != option => words.push(format!("--{name}={number}")),
+                _ => {}
+            }
+        }
+        let Varied { rules, baselines } = Varied::try_parse_from(words)
+            .map_err(|error| Usage(format!("--vary {option}={value}: {}", error.kind())))?;
+        Ok(RunArgs { rules, baselines, ..self.clone() })
+    }
 }
 
 /// What distinguishes one run from the others of a campaign.
@@ -166,11 +228,17 @@ fn options(args: &RunArgs, method: Method) -> BTreeMap<String, Value> {
         options.insert("raw".to_owned(), json!(true));
     }
     let mut record = |all: BTreeMap<String, Value>, wanted: &dyn Fn(&str) -> bool| {
+        // These have a place of their own in the record.
+        let elsewhere = ["profile", "entropy-top-k", "entropy-temperature"];
+        let wanted = |name: &str| !elsewhere.contains(&name) && wanted(name);
         options.extend(all.into_iter().filter(|(name, value)| wanted(name) && !value.is_null()));
     };
     if method.forks() {
-        let regrows = method.reallocation() == Some(Reallocation::Regrow);
-        record(recorded(&args.rules), &|name| regrows || !name.starts_with(REGROWING));
+        record(recorded(&args.rules), &|name| match method.reallocation() {
+            Some(Reallocation::Regrow) => true,
+            Some(Reallocation::Rerun) => !name.starts_with("regrow"),
+            None => !is_late(name),
+        });
     }
     match method {
         Method::Esc => record(recorded(&args.baselines), &|name| name.starts_with("esc")),

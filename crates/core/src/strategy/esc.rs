@@ -13,7 +13,7 @@ use crate::vote::Answers;
 /// M sequences; the last window may be smaller.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EscOptions {
-    /// Sequences of a window; `None`: M shared among the windows, rounded up.
+    /// Sequences of a window; `None`: M shared among the windows, rounded up, and at least two.
     pub window: Option<usize>,
     /// Most windows; `None`: as many as M allows where the size of a window is given, else the paper's 8.
     pub windows: Option<usize>,
@@ -26,7 +26,8 @@ impl EscOptions {
     /// The size of a window, and the most sequences of all windows together.
     pub fn sizes(&self, cap: usize) -> (usize, usize) {
         let windows = self.windows.unwrap_or(Self::WINDOWS).max(1);
-        let window = self.window.unwrap_or(cap.div_ceil(windows)).max(1);
+        // One sequence always agrees with itself.
+        let window = self.window.unwrap_or(cap.div_ceil(windows).max(2).min(cap)).max(1);
         let most = match (self.window, self.windows) {
             (Some(_), Some(_)) => window.saturating_mul(windows),
             _ => cap,

@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use eager_core::method::Standing;
-use eager_core::{Answers, Engine, Method, Metrics, Outcome, Plan, Prompt, Pulse, Token, Tree};
+use eager_core::{Answers, Engine, Finish, Method, Metrics, Outcome, Plan, Prompt, Pulse, Token, Tree};
 
 use crate::judge::{JudgeError, Kind};
 use crate::run::{Folder, RunError, Sample};
@@ -257,9 +257,11 @@ fn grade(task: &Task, tree: &Tree, spell: &dyn Fn(&[Token]) -> String) -> Result
         .problem
         .grade_all(&responses)
         .map_err(|source| BenchError::Judge { id: task.problem.id.clone(), source })?;
+    // What a method gave up says nothing, even where it looks like an answer.
+    let given: Vec<bool> = tree.sequences().iter().map(|s| s.finish != Some(Finish::Halted)).collect();
     Ok(Outcome {
-        answers: verdicts.iter().map(|v| v.answer.clone()).collect(),
-        correct: verdicts.iter().map(|v| v.correct.unwrap_or(false)).collect(),
+        answers: verdicts.iter().zip(&given).map(|(v, &given)| v.answer.clone().filter(|_| given)).collect(),
+        correct: verdicts.iter().zip(&given).map(|(v, &given)| given && v.correct.unwrap_or(false)).collect(),
         weights: tree.weights(),
         tokens: tree.tokens_generated(),
     })
