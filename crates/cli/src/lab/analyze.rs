@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args as ClapArgs;
-use eager_lab::analyze::{PERCENTILE, Point, points};
-use eager_lab::report::scatter;
+use eager_lab::analyze::{PERCENTILE, Point, points, scatter};
 use eager_lab::run::Run;
 use eager_lab::statistics::{Bootstrap, Estimate};
 use serde::Serialize;
@@ -22,7 +21,7 @@ pub struct Args {
     /// The percentile of a sequence's entropies from which they count as its peak
     #[arg(long, default_value_t = PERCENTILE, value_parser = percentile)]
     percentile: f64,
-    /// The SVG file to write [default: correlation.svg in the first folder]
+    /// The SVG file to write [default: correlation.svg in each run's folder]
     #[arg(long)]
     out: Option<PathBuf>,
     /// Print one JSON object instead of the table
@@ -53,11 +52,15 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
         let why = "nothing to correlate: at least three graded problems, of which not all are solved equally often, are needed";
         return Err(Usage(why.to_owned()).into());
     }
-    let svg = args.out.clone().unwrap_or_else(|| args.folders[0].join("correlation.svg"));
-    let named: Vec<(String, &[Point], Option<Estimate>)> =
-        correlations.iter().map(|c| (c.method.clone(), &c.points[..], c.r)).collect();
-    std::fs::write(&svg, scatter(&named)).with_context(|| format!("cannot write {}", svg.display()))?;
-    eprintln!("eager: {} is the picture", svg.display());
+    if args.out.is_some() && runs.len() > 1 {
+        return Err(Usage(format!("--out names one picture, and there are {} runs", runs.len())).into());
+    }
+    for (run, c) in runs.iter().zip(&correlations) {
+        let svg = args.out.clone().unwrap_or_else(|| run.folder.join("correlation.svg"));
+        let picture = scatter(&c.method, &c.points, c.r);
+        std::fs::write(&svg, picture).with_context(|| format!("cannot write {}", svg.display()))?;
+        eprintln!("eager: {} is the picture", svg.display());
+    }
     if args.json {
         print(&serde_json::to_string(&correlations)?)?;
         return Ok(Outcome::Done);

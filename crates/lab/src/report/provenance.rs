@@ -1,0 +1,212 @@
+//! Where the numbers come from: definitions, the commands that made the runs, and what stands in the way of comparing them.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::report::format::{plural, setting};
+use crate::report::{Report, names, paper, tables};
+use crate::run::{Manifest, Run};
+use crate::statistics::RESAMPLES;
+
+/// Every column, and how its numbers are made.
+pub fn definitions(report: &Report) -> Vec<(&'static str, String)> {
+    let lines = report.lines();
+    let sentence = |text: &str| {
+        let mut text = text.to_owned();
+        text.get_mut(..1).map(str::make_ascii_uppercase);
+        text + "."
+    };
+    let mut all = vec![
+        (
+            "pass@k",
+            sentence(tables::PASS)
+                + " k is the number of sequences of that problem, up to M, so it differs between methods.",
+        ),
+        (
+            "cons@k",
+            sentence(tables::CONS)
+                + " Sequences without an answer abstain; ties go to the answer that came first.",
+        ),
+        ("pass rate", sentence(tables::RATE)),
+        ("sequences", sentence(tables::SEQUENCES)),
+        ("tokens", sentence(tables::TOKENS) + " With several seeds, the average of the runs."),
+        ("saved", sentence(tables::SAVED)),
+    ];
+    if lines.iter().any(|l| l.equal_tokens.is_some()) {
+        all.push((
+            "equal tokens",
+            "What full-parallel would have reached with as many tokens as the method used: the unbiased estimate from its own \
+             samples, with the same share of them for every problem. Gain is the method's pass@k minus that."
+                .to_owned(),
+        ));
+    }
+    all.extend([
+        (
+            "time",
+            "Seconds of decoding; prompts are decoded together and each is charged for its tokens. Only times from the same, \
+             otherwise idle machine can be compared."
+                .to_owned(),
+        ),
+        (
+            "intervals",
+            format!(
+                "95%, by the percentile bootstrap over problems ({RESAMPLES} draws, fixed seed). Runs with several seeds are \
+                 averaged within each problem first. Differences and savings are paired: both methods on the same drawn problems."
+            ),
+        ),
+    ]);
+    if report.options.paper {
+        all.push((
+            "quoted",
+            format!(
+                "Numbers in italics are the paper's own for the same setting, as printed: {}.",
+                paper::SOURCE
+            ),
+        ));
+    }
+    all
+}
+
+/// The command that makes a run again, as far as its manifest says.
+pub fn command(manifest: &Manifest) -> String {
+    let Manifest { model, suite, method, parameters, seed, .. } = manifest;
+    let mut words = vec!["eager".to_owned(), "bench".to_owned()];
+    let mut option = |name: &str, value: &str| words.extend([format!("--{name}"), quoted(value)]);
+    option("suite", &suite.name);
+    option("method", method);
+    if let Some(path) = &model.path {
+        option("model", path);
+    }
+    option("max-sequences", &parameters.max_sequences.to_string());
+    option("max-tokens", &parameters.max_tokens.to_string());
+    option("temperature", &setting(parameters.temperature));
+    option("top-p", &setting(parameters.top_p));
+    if parameters.top_k != 0 {
+        option("top-k", &parameters.top_k.to_string());
+    }
+    if parameters.min_p != 0.0 {
+        option("min-p", &setting(parameters.min_p));
+    }
+    if let Some(theta) = parameters.theta {
+        option("theta", &setting(theta));
+        option("entropy-top-k", &parameters.entropy_top_k.to_string());
+    }
+    if let Some(temperature) = parameters.entropy_temperature {
+        option("entropy-temperature", &setting(temperature));
+    }
+    option("seed", &seed.to_string());
+    for (name, value) in &parameters.options {
+        match value {
+            Value::Bool(true) => words.push(quoted(&format!("--{name}"))),
+            Value::Null | Value::Bool(false) => {}
+            Value::String(text) => words.extend([quoted(&format!("--{name}")), quoted(text)]),
+            other => words.extend([quoted(&format!("--{name}")), quoted(&other.to_string())]),
+        }
+    }
+    words.join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// A run in one line: where it is and what it was made of.
+pub fn origin(run: &Run) -> String {
+    let Manifest { model, suite, version, .. } = &run.manifest;
+    format!(
+        "{}: model {} ({}), suite {} ({}), {}, eager {version}",
+        run.folder.display(),
+        model.name,
+        names::short_hash(&model.hash),
+        suite.name,
+        names::short_hash(&suite.hash),
+        model.engine,
+    )
+}
+
+/// What a reader must know before comparing.
+pub fn warnings(report: &Report) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for subject in report.subjects() {
+        let runs: Vec<&Run> = subject.cells.iter().flat_map(|c| c.runs.iter().copied()).collect();
+        let place = format!("{} on {}", subject.model, names::suite(&subject.suite));
+        let distinct =
+            |of: fn(&Manifest) -> &str| runs.iter().map(|r| of(&r.manifest)).collect::<BTreeSet<&str>>();
+        let engines = distinct(|m| &m.model.engine);
+        if engines.len() > 1 {
+            let engines: Vec<&str> = engines.into_iter().collect();
+            warnings.push(format!(
+                "{place}: the runs were decoded by different engines ({}), which round differently and are not equally fast.",
+                engines.join("; ")
+            ));
+        }
+        if distinct(|m| &m.version).len() > 1 {
+            warnings.push(format!("{place}: the runs were made by different versions of eager."));
+        }
+        let partial: Vec<&&Run> =
+            runs.iter().filter(|r| r.samples.len() < r.manifest.suite.problems).collect();
+        if !partial.is_empty() {
+            warnings.push(format!(
+                "{place}: {} not complete; methods are compared on the problems that both have.",
+                if partial.len() == 1 {
+                    "one run is".to_owned()
+                } else {
+                    format!("{} are", plural(partial.len(), "run"))
+                }
+            ));
+        }
+    }
+    warnings.extend(same_names(report));
+    if !report.comparison.repeated.is_empty() {
+        let count = report.comparison.repeated.len();
+        warnings.push(format!(
+            "{} left out: the same setting and seed is there already.",
+            if count == 1 { "One run was".to_owned() } else { format!("{count} runs were") }
+        ));
+    }
+    warnings
+}
+
+/// Names that stand for more than one thing: such runs are kept apart.
+fn same_names(report: &Report) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut say = |what: &str, pairs: BTreeSet<(&str, &str)>| {
+        let mut told = BTreeSet::new();
+        for (name, _) in &pairs {
+            if pairs.iter().filter(|(other, _)| other == name).count() > 1 && told.insert(*name) {
+                warnings.push(format!(
+                    "There are different {what} by the name {name} (told apart by #hash); their runs are not compared with each other."
+                ));
+            }
+        }
+    };
+    let manifests = || report.runs.iter().map(|r| &r.manifest);
+    say("suites", manifests().map(|m| (m.suite.name.as_str(), m.suite.hash.as_str())).collect());
+    say("models", manifests().map(|m| (m.model.name.as_str(), m.model.hash.as_str())).collect());
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_reach_the_command_as_they_are() {
+        for (word, written) in [
+            ("aime2025", "aime2025"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("it's", r"'it'\''s'"),
+            ("$(x)", "'$(x)'"),
+        ] {
+            assert_eq!(quoted(word), written);
+        }
+    }
+}
