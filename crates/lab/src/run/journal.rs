@@ -31,7 +31,11 @@ impl Journal {
             .open(path)
             .map_err(RunError::io("open", path))?;
         let end = whole_lines(&mut file).map_err(RunError::io("read", path))?;
-        file.set_len(end).map_err(RunError::io("repair", path))?;
+        let length = file.metadata().map_err(RunError::io("read", path))?.len();
+        // A file that is whole is not touched, not even its date.
+        if end < length {
+            file.set_len(end).map_err(RunError::io("repair", path))?;
+        }
         file.seek(SeekFrom::Start(end)).map_err(RunError::io("read", path))?;
         Ok(Journal { file, path: path.to_owned(), end })
     }
