@@ -66,6 +66,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
         let why = "full eager decides by the right answer: give --answer, or use --method eager-adapt";
         return Err(Usage(why.to_owned()).into());
     }
+    args.forking.rules.check(args.forking.theta)?;
     let interrupt = Interrupt::listen()?;
     let mut session = Session::open(args.model.as_deref(), &args.engine)?;
     session.use_profile(args.forking.rules.profile.as_deref())?;

@@ -10,6 +10,8 @@ use eager_core::{Forking, Method, Plan, Profile};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::Usage;
+
 use super::number::{at_least_one, at_least_two, at_least_zero, exact_share, positive, sequences, share};
 
 #[derive(Debug, Clone, Args)]
@@ -163,6 +165,18 @@ impl ForkingArgs {
 }
 
 impl RuleArgs {
+    /// Refuses a theta that no step can reach: it would look like a method that never forks.
+    pub fn check(&self, theta: Option<f32>) -> Result<(), Usage> {
+        let highest = (self.entropy_top_k as f32).ln();
+        match theta.filter(|&theta| theta > highest) {
+            Some(theta) => Err(Usage(format!(
+                "theta {theta} is out of range: the entropy of {} candidates is at most {highest:.2} nats",
+                self.entropy_top_k
+            ))),
+            None => Ok(()),
+        }
+    }
+
     pub fn plan(&self, seed: u64, theta: f32, max_sequences: usize, baselines: &BaselineArgs) -> Plan {
         let forking = Forking {
             cap_rule: match self.cap {

@@ -41,6 +41,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     if args.resume && args.run.out.is_none() {
         return Err(Usage("--resume goes on with the runs of a folder: name it with --out".to_owned()).into());
     }
+    args.run.rules.check(args.theta)?;
     let suite = args.suite.open()?;
     let interrupt = Interrupt::listen()?;
     let mut session = open_session(&args.run)?;

@@ -44,6 +44,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
+    args.theta.iter().try_for_each(|&theta| args.run.rules.check(Some(theta)))?;
     let suite = args.suite.open()?;
     let interrupt = Interrupt::listen()?;
     let mut session = open_session(&args.run)?;
