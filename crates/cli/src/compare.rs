@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use eager_acorn::Family;
 use eager_core::metrics::pass_at_equal_tokens;
-use eager_core::{Method, Metrics, Outcome, Plan, Prompt, Tree};
-use eager_grade::Grader;
+use eager_core::{Finish, Method, Metrics, Outcome, Plan, Prompt, Tree};
+use eager_grade::{Grade, Grader};
 use eager_native::EngineError;
 use serde::Serialize;
 
@@ -102,7 +102,7 @@ impl<'a> Comparison<'a> {
         let complete = outcomes.iter().zip(&trees).filter(|(_, t)| is_complete(t)).map(|(o, _)| o.clone());
         let metrics = Metrics::of(&complete.collect::<Vec<_>>(), seconds);
         let partial = metrics.prompts < self.tasks.len();
-        let theta = (method != Method::FullParallel).then_some(theta);
+        let theta = method.forks().then_some(theta);
         (Run { method, theta, outcomes, metrics, partial }, result)
     }
 
@@ -114,7 +114,7 @@ impl<'a> Comparison<'a> {
         theta: f32,
         prompts: &[Prompt],
     ) -> (FirstPass, Result<(), EngineError>) {
-        let opening = if method == Method::FullParallel { method } else { Method::EagerInit };
+        let opening = method.opening();
         if let Some(known) = self.first.take().filter(|f| f.method == opening && f.theta == theta) {
             return (known, Ok(()));
         }
@@ -134,11 +134,16 @@ fn is_complete(tree: &Tree) -> bool {
     !tree.is_empty() && tree.live().next().is_none()
 }
 
-/// Grades every sequence of a tree.
+/// Grades every sequence of a tree. One that was given up has no answer, whatever it said until then.
 pub fn grade(session: &Session, grader: &Grader, tree: &Tree) -> Outcome {
     let grades = grader.grade_all(tree.ids().map(|id| session.text(&tree.path(id))));
-    let (answers, correct) = grades.into_iter().map(|g| (g.answer, g.correct)).unzip();
-    Outcome { answers, correct, tokens: tree.tokens_generated() }
+    let given_up = tree.sequences().iter().map(|s| s.finish == Some(Finish::Halted));
+    let verdict = |(grade, given_up): (Grade, bool)| match given_up {
+        true => (None, false),
+        false => (grade.answer, grade.correct),
+    };
+    let (answers, correct) = grades.into_iter().zip(given_up).map(verdict).unzip();
+    Outcome { answers, correct, weights: tree.weights(), tokens: tree.tokens_generated() }
 }
 
 /// Full-parallel's run, if it is complete: the measure of the others.

@@ -3,7 +3,7 @@
 use clap::Args as ClapArgs;
 use comfy_table::Table;
 use eager_acorn::{Family, Problem};
-use eager_core::{Method, Metrics, Outcome as Graded};
+use eager_core::{Method, Metrics, Outcome as Graded, Prompt, Reallocation};
 use eager_grade::Grader;
 use serde::Serialize;
 
@@ -19,6 +19,16 @@ use crate::{Outcome, Usage, print};
 /// The seed of problems beyond the fixed sixty.
 const MORE_PROBLEMS: u64 = 1;
 
+/// Sampling, and EAGer in all its ways.
+const SHOWN: [Method; 6] = [
+    Method::FullParallel,
+    Method::EagerInit,
+    Method::EagerAdapt(Reallocation::Rerun),
+    Method::EagerAdapt(Reallocation::Regrow),
+    Method::Eager(Reallocation::Rerun),
+    Method::Eager(Reallocation::Regrow),
+];
+
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     /// How many problems: up to 60 from the fixed ones, more are all generated (level-1 pairs run out early)
@@ -27,7 +37,7 @@ pub struct Args {
     /// Only the problems with these ids, separated by commas, such as c5-1,a5-2
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// The methods to compare, separated by commas [default: all]
+    /// The methods to compare, separated by commas; esc and deepconf as well [default: all the others]
     #[arg(long, value_delimiter = ',')]
     methods: Vec<Method>,
     /// Print one JSON object instead of the tables
@@ -49,10 +59,11 @@ fn problems(text: &str) -> Result<usize, String> {
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let mut session = Session::open(None, &args.engine)?;
+    session.use_profile(args.forking.rules.profile.as_deref())?;
     let tasks = tasks(args, &session)?;
     let mut comparison = Comparison::new(&mut session, &tasks, &args.forking, args.sampling.seed, &interrupt);
     let (mut runs, mut result) = (Vec::new(), Ok(()));
-    let methods = if args.methods.is_empty() { &Method::ALL[..] } else { &args.methods };
+    let methods = if args.methods.is_empty() { &SHOWN[..] } else { &args.methods };
     for &method in methods {
         let (run, ended) = comparison.run(method);
         runs.push(run);
@@ -107,12 +118,15 @@ fn spread(all: &[Problem], count: usize) -> Vec<Problem> {
 
 fn task(problem: Problem, args: &Args, session: &Session) -> anyhow::Result<Task> {
     let tokens = session.encode(&problem.problem, None, false)?;
-    let prompt = session.prompt(tokens, &problem.id, None, &args.sampling, &args.forking)?;
     let grader = match (problem.family, problem.answer.parse()) {
         (Family::Countdown, Ok(target)) => {
             Grader::Expression { numbers: problem.numbers.iter().map(|&n| n.into()).collect(), target }
         }
         _ => Grader::Exact { gold: problem.answer },
+    };
+    let prompt = Prompt {
+        answers: Some(session.reader(&grader)),
+        ..session.prompt(tokens, &problem.id, None, args.sampling.sampling(), &args.forking.rules)?
     };
     Ok(Task { id: problem.id, family: problem.family, problem: problem.problem, prompt, grader })
 }

@@ -2,11 +2,11 @@
 
 mod args;
 mod compare;
-mod data;
 mod demo;
 mod engine;
 mod grade;
 mod interrupt;
+mod lab;
 mod picture;
 mod progress;
 mod session;
@@ -34,6 +34,16 @@ enum Command {
     Solve(solve::Args),
     /// Is each of these answers right? Adds "correct" to lines of JSON
     Grade(grade::Args),
+    /// Run methods over a suite of problems, such that a crash loses next to nothing
+    Bench(Box<lab::bench::Args>),
+    /// Find the theta that suits a model, on a handful of problems
+    Calibrate(Box<lab::calibrate::Args>),
+    /// Run a method over a grid of theta, M and temperature
+    Sweep(Box<lab::sweep::Args>),
+    /// Peak entropy against pass rate
+    Analyze(lab::analyze::Args),
+    /// Tables and pictures of any set of runs, as HTML and Markdown
+    Report(lab::report::Args),
     /// The embedded engine: what it runs on here, and how fast it is
     #[command(subcommand)]
     Engine(engine::Command),
@@ -77,6 +87,11 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Solve(args) => solve::run(&args),
         Command::Grade(args) => grade::run(&args),
+        Command::Bench(args) => lab::bench::run(&args),
+        Command::Calibrate(args) => lab::calibrate::run(&args),
+        Command::Sweep(args) => lab::sweep::run(&args),
+        Command::Analyze(args) => lab::analyze::run(&args),
+        Command::Report(args) => lab::report::run(&args),
         Command::Engine(command) => engine::run(&command),
     };
     match result {

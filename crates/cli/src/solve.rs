@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args as ClapArgs;
-use eager_core::vote::{Votes, tally};
-use eager_core::{Finish, Method, Outcome as Graded, SeqId, Token, Tree};
+use eager_core::vote::Votes;
+use eager_core::{Method, Outcome as Graded, Prompt, Token, Tree};
 use eager_grade::Grader;
+use eager_lab::run::Sample;
 use serde::Serialize;
 
 use crate::args::{EngineArgs, ForkingArgs, SamplingArgs, at_least_one};
@@ -28,7 +29,7 @@ pub struct Args {
     /// A .gguf file, or a folder with config.json, tokenizer.json and *.safetensors [default: the embedded acorn]
     #[arg(long)]
     model: Option<PathBuf>,
-    /// full-parallel, eager-init, eager-adapt or eager; the last two take /rerun or /regrow
+    /// full-parallel, eager-init, eager-adapt, eager, esc or deepconf; eager-adapt and eager take /rerun or /regrow
     #[arg(long, default_value = "eager-init")]
     method: Method,
     /// The right answer, if it is known: marks right sequences, and full eager needs it
@@ -67,15 +68,23 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     let interrupt = Interrupt::listen()?;
     let mut session = Session::open(args.model.as_deref(), &args.engine)?;
-    if args.forking.theta.is_none() && args.method != Method::FullParallel && !session.profile.is_calibrated()
-    {
+    session.use_profile(args.forking.rules.profile.as_deref())?;
+    if args.forking.theta.is_none() && args.method.forks() && !session.profile.is_calibrated() {
         let (name, theta) = (&session.checkpoint.name, args.forking.theta(args.method, &session.profile));
         eprintln!("eager: {name} has no calibrated theta; forking at {theta} (set --theta)");
     }
     let tokens = session.encode(args.problem.trim(), args.system.as_deref(), args.raw)?;
-    let prompt =
-        session.prompt(tokens, args.problem.trim(), args.max_tokens, &args.sampling, &args.forking)?;
     let grader = Grader::Math { gold: args.answer.clone().unwrap_or_default() };
+    let prompt = Prompt {
+        answers: Some(session.reader(&grader)),
+        ..session.prompt(
+            tokens,
+            args.problem.trim(),
+            args.max_tokens,
+            args.sampling.sampling(),
+            &args.forking.rules,
+        )?
+    };
     let plan = args.forking.plan(args.sampling.seed, args.forking.theta(args.method, &session.profile));
 
     let begun = Instant::now();
@@ -105,38 +114,17 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     Ok(if interrupt.asked() { Outcome::Interrupted } else { Outcome::Done })
 }
 
-/// The outcome in the form of a line of a run's `samples.jsonl`, with the votes.
+/// The outcome as a line of a run's `samples.jsonl`, with the votes.
 #[derive(Debug, Serialize)]
 struct Solution {
-    id: String,
     model: String,
     method: String,
-    prompt_tokens: usize,
     answer: Option<String>,
     votes: Vec<Votes>,
-    sequences: Vec<SequenceReport>,
-    tokens_generated: usize,
-    sequences_total: usize,
-    saturated: bool,
-    seconds: f64,
+    #[serde(flatten)]
+    sample: Sample,
     #[serde(skip)]
     graded: Graded,
-}
-
-/// A child's arrays hold only what it decoded itself; the shared prefix is its parent's.
-#[derive(Debug, Serialize)]
-struct SequenceReport {
-    tokens: Vec<Token>,
-    logprobs: Vec<f32>,
-    entropy: Vec<f32>,
-    parent: Option<SeqId>,
-    fork_at: usize,
-    /// `None` when it was interrupted.
-    finish: Option<Finish>,
-    text: String,
-    answer: Option<String>,
-    /// `None` when the right answer is not known.
-    correct: Option<bool>,
 }
 
 impl Solution {
@@ -149,33 +137,19 @@ impl Solution {
         seconds: f64,
     ) -> Self {
         let graded = grade(session, grader, tree);
-        let votes = tally(graded.answers.iter().map(Option::as_deref));
-        let report = |id: SeqId| {
-            let sequence = tree.get(id);
-            SequenceReport {
-                tokens: sequence.tokens.clone(),
-                logprobs: sequence.logprobs.clone(),
-                entropy: sequence.entropy.clone(),
-                parent: sequence.parent,
-                fork_at: sequence.fork_at,
-                finish: sequence.finish,
-                text: session.text(&tree.path(id)),
-                answer: graded.answers[id.0].clone(),
-                correct: args.answer.is_some().then_some(graded.correct[id.0]),
-            }
+        let votes = graded.votes();
+        let (id, known) = (args.problem.trim().to_owned(), args.answer.is_some());
+        let sample = Sample {
+            seconds,
+            saturated: tree.len() >= args.forking.max_sequences,
+            ..Sample::new(id, prompt.len(), tree, &graded, known, |tokens| session.text(tokens))
         };
         Solution {
-            id: args.problem.trim().to_owned(),
             model: session.checkpoint.name.clone(),
             method: args.method.to_string(),
-            prompt_tokens: prompt.len(),
             answer: votes.first().map(|v| v.answer.clone()),
-            sequences: tree.ids().map(report).collect(),
-            tokens_generated: tree.tokens_generated(),
-            sequences_total: tree.len(),
-            saturated: tree.len() >= args.forking.max_sequences,
-            seconds,
             votes,
+            sample,
             graded,
         }
     }
@@ -200,10 +174,10 @@ impl Solution {
         write!(
             out,
             "cost: {} tokens decoded for {} sequence{} ({apart} if each were decoded alone), {:.1} s",
-            self.tokens_generated,
-            self.sequences_total,
-            if self.sequences_total == 1 { "" } else { "s" },
-            self.seconds
+            self.sample.tokens_generated,
+            self.sample.sequences_total,
+            if self.sample.sequences_total == 1 { "" } else { "s" },
+            self.sample.seconds
         )?;
         Ok(out)
     }

@@ -1,9 +1,13 @@
 //! What easy prompts saved, and who gets it: the arithmetic of Algorithm 2.
 
-/// `min(M * |D| - sequences, 2M)`: the sequences that may be added over all prompts.
-pub fn saved(cap: usize, sequences: &[usize]) -> usize {
+/// The paper's limit on what is spent again, in multiples of M.
+pub const SURPLUS: usize = 2;
+
+/// `min(M * |D| - sequences, surplus * M)`: the sequences that may be added over all prompts. A surplus of 0 is no limit.
+pub fn saved(cap: usize, sequences: &[usize], surplus: usize) -> usize {
     let used: usize = sequences.iter().sum();
-    cap.saturating_mul(sequences.len()).saturating_sub(used).min(cap.saturating_mul(2))
+    let most = if surplus == 0 { usize::MAX } else { cap.saturating_mul(surplus) };
+    cap.saturating_mul(sequences.len()).saturating_sub(used).min(most)
 }
 
 /// Shares a budget evenly among `prompts`; what does not divide goes to the first ones.
@@ -19,12 +23,14 @@ mod tests {
 
     #[test]
     fn the_surplus_is_capped_at_twice_m() {
+        let saved = |cap, sequences| saved(cap, sequences, SURPLUS);
         assert_eq!(saved(32, &[32, 32]), 0);
         assert_eq!(saved(32, &[32, 1]), 31);
         assert_eq!(saved(32, &[1, 1, 1, 1]), 64);
         // A rerun may have brought a prompt above the cap.
         assert_eq!(saved(2, &[9, 1]), 0);
         assert_eq!(saved(2, &[]), 0);
+        assert_eq!(super::saved(32, &[1, 1, 1, 1], 0), 124);
     }
 
     proptest! {

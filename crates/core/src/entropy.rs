@@ -13,7 +13,43 @@ pub type Token = u32;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     pub token: Token,
+    #[serde(with = "stored_logprob")]
     pub logprob: f32,
+}
+
+/// How log-probabilities are stored: JSON has no infinity, so that of an impossible token is written as null.
+pub(crate) mod stored_logprob {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(logprob: &f32, to: S) -> Result<S::Ok, S::Error> {
+        stored(*logprob).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f32, D::Error> {
+        Ok(restored(Option::deserialize(from)?))
+    }
+
+    fn stored(logprob: f32) -> Option<f32> {
+        logprob.is_finite().then_some(logprob)
+    }
+
+    fn restored(stored: Option<f32>) -> f32 {
+        stored.unwrap_or(f32::NEG_INFINITY)
+    }
+
+    /// The same for those of a whole sequence.
+    pub mod all {
+        use super::*;
+
+        pub fn serialize<S: Serializer>(logprobs: &[f32], to: S) -> Result<S::Ok, S::Error> {
+            to.collect_seq(logprobs.iter().map(|&logprob| stored(logprob)))
+        }
+
+        pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f32>, D::Error> {
+            let all: Vec<Option<f32>> = Vec::deserialize(from)?;
+            Ok(all.into_iter().map(restored).collect())
+        }
+    }
 }
 
 /// The probabilities of `top` at a temperature, renormalised among themselves.
@@ -99,6 +135,17 @@ mod tests {
         assert_eq!(peak_entropy(&values, 99.9), Some(100.0));
         assert_eq!(peak_entropy(&values, 90.0), Some((91..=100).sum::<i32>() as f64 / 10.0));
         assert_eq!(peak_entropy(&[], 99.9), None);
+    }
+
+    #[test]
+    fn an_impossible_candidate_is_stored_as_null() {
+        let cases =
+            [(-0.5, r#"{"token":0,"logprob":-0.5}"#), (f32::NEG_INFINITY, r#"{"token":0,"logprob":null}"#)];
+        for (logprob, stored) in cases {
+            let candidate = Candidate { token: 0, logprob };
+            assert_eq!(serde_json::to_string(&candidate).unwrap(), stored);
+            assert_eq!(serde_json::from_str::<Candidate>(stored).unwrap(), candidate);
+        }
     }
 
     proptest! {

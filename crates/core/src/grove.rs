@@ -201,7 +201,9 @@ impl Grove {
 
     fn remember(&mut self, id: SeqId, step: &Step<'_>, taken: &[Token]) {
         let probabilities = renormalised(step.top, self.settings.measured_at());
-        let untaken = step.top.iter().zip(probabilities).filter(|(c, _)| !taken.contains(&c.token));
+        // A token without any chance is no place to start from.
+        let possible = step.top.iter().zip(probabilities).filter(|(c, _)| c.logprob > f32::NEG_INFINITY);
+        let untaken = possible.filter(|(c, _)| !taken.contains(&c.token));
         let untaken = untaken.map(|(&candidate, p)| Untaken { candidate, probability: p as f32 }).collect();
         self.tree.remember(id, step.at, Spot { entropy: step.entropy, untaken });
     }
@@ -235,6 +237,9 @@ impl Grove {
 
     fn ended(&mut self, id: SeqId) {
         let starts = self.strategy.ended(&self.tree, id);
+        for (id, weight) in self.strategy.weights() {
+            self.tree.sequence_mut(id).weight = Some(weight);
+        }
         self.start(starts);
     }
 

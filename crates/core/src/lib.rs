@@ -22,5 +22,6 @@ pub use grove::{Decoded, Grove, Next, Sampling, Settings};
 pub use method::{Method, Plan, Prompt, Reallocation, Watch};
 pub use metrics::{Metrics, Outcome};
 pub use profile::Profile;
-pub use strategy::{Forking, Strategy};
+pub use strategy::{DeepConfOptions, EscOptions, Forking, Regrowing, Strategy};
 pub use tree::{Finish, SeqId, Sequence, Tree};
+pub use vote::Answers;

@@ -12,8 +12,11 @@ use crate::chance::Key;
 use crate::engine::{Engine, Forest, Pulse};
 use crate::entropy::Token;
 use crate::grove::{Grove, Settings};
-use crate::strategy::{Forking, FullParallel, Init, Preference, Regrow, Strategy};
+use crate::strategy::{
+    DeepConf, DeepConfOptions, Esc, EscOptions, Forking, FullParallel, Init, Regrow, Regrowing, Strategy,
+};
 use crate::tree::Tree;
+use crate::vote::Answers;
 
 /// How a second pass spends its budget on a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,23 +36,39 @@ pub enum Method {
     EagerAdapt(Reallocation),
     /// The saved budget goes to the prompts without a correct answer.
     Eager(Reallocation),
+    /// Early-stopping self-consistency: window after window, until one agrees.
+    Esc,
+    /// DeepConf online: sequences that lose confidence are given up.
+    DeepConf,
 }
 
 impl Method {
-    pub const ALL: [Method; 6] = [
+    pub const ALL: [Method; 8] = [
         Method::FullParallel,
         Method::EagerInit,
         Method::EagerAdapt(Reallocation::Rerun),
         Method::EagerAdapt(Reallocation::Regrow),
         Method::Eager(Reallocation::Rerun),
         Method::Eager(Reallocation::Regrow),
+        Method::Esc,
+        Method::DeepConf,
     ];
 
     pub fn reallocation(self) -> Option<Reallocation> {
         match self {
             Method::EagerAdapt(how) | Method::Eager(how) => Some(how),
-            Method::FullParallel | Method::EagerInit => None,
+            Method::FullParallel | Method::EagerInit | Method::Esc | Method::DeepConf => None,
         }
+    }
+
+    /// The method that ends where this one's second pass begins: the same for all that only differ in how they go on.
+    pub fn opening(self) -> Method {
+        if self.reallocation().is_some() { Method::EagerInit } else { self }
+    }
+
+    /// Does entropy decide anything? To the other methods theta means nothing.
+    pub fn forks(self) -> bool {
+        self.opening() == Method::EagerInit
     }
 }
 
@@ -60,6 +79,8 @@ impl fmt::Display for Method {
             Method::EagerInit => "eager-init",
             Method::EagerAdapt(_) => "eager-adapt",
             Method::Eager(_) => "eager",
+            Method::Esc => "esc",
+            Method::DeepConf => "deepconf",
         };
         let how = match self.reallocation() {
             Some(Reallocation::Rerun) => "/rerun",
@@ -73,7 +94,7 @@ impl fmt::Display for Method {
 /// No method has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown method '{0}'; use full-parallel, eager-init, eager-adapt or eager, the last two with /rerun or /regrow"
+    "unknown method '{0}'; use full-parallel, eager-init, eager-adapt, eager, esc or deepconf; eager-adapt and eager take /rerun or /regrow"
 )]
 pub struct UnknownMethod(String);
 
@@ -96,6 +117,8 @@ pub struct Prompt {
     pub settings: Arc<Settings>,
     /// What the randomness of this prompt is keyed by, beside the seed.
     pub key: u64,
+    /// Who reads the answers out of its sequences; ESC cannot stop early without.
+    pub answers: Option<Arc<dyn Answers>>,
 }
 
 /// The options that all methods share.
@@ -104,10 +127,21 @@ pub struct Plan {
     pub seed: u64,
     /// `cap` is the paper's M.
     pub forking: Forking,
-    /// Which untaken tokens regrowing takes first.
-    pub preference: Preference,
-    /// How many branches of a prompt it starts at a time.
-    pub wave: usize,
+    /// Most sequences that a second pass adds over all prompts, in multiples of M; 0 is no limit.
+    pub surplus: usize,
+    pub regrowing: Regrowing,
+    pub esc: EscOptions,
+    pub deepconf: DeepConfOptions,
+}
+
+/// Where a prompt stands after the first pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    pub sequences: usize,
+    /// Nothing of it was broken off.
+    pub finished: bool,
+    /// It has a correct answer; only full EAGer asks.
+    pub solved: bool,
 }
 
 /// Watches a pass: gets every tree as it is done, and may end the pass.
@@ -127,12 +161,18 @@ pub trait Watch {
 impl Watch for () {}
 
 impl Plan {
+    /// The defaults, but for the seed and where to fork.
+    pub fn new(seed: u64, forking: Forking) -> Self {
+        let (regrowing, esc, deepconf) = Default::default();
+        Plan { seed, forking, surplus: budget::SURPLUS, regrowing, esc, deepconf }
+    }
+
     /// A tree for each prompt, with nothing in it yet.
     pub fn plant(&self, prompts: &[Prompt]) -> Vec<Tree> {
         prompts.iter().map(|p| Tree::new(Key::prompt(self.seed, p.key))).collect()
     }
 
-    /// The first pass: every prompt from nothing. Full-parallel and EAGer-init end here.
+    /// The first pass: every prompt from nothing. Methods without a second pass end here.
     ///
     /// An error leaves in `trees` what was grown until then; so does the watch when it ends the pass.
     pub fn first_pass<E: Engine>(
@@ -143,12 +183,7 @@ impl Plan {
         trees: &mut [Tree],
         watch: &mut dyn Watch,
     ) -> Result<(), E::Error> {
-        let strategy = |_: usize| -> Option<Box<dyn Strategy>> {
-            Some(match method {
-                Method::FullParallel => Box::new(FullParallel { sequences: self.forking.cap }),
-                _ => Box::new(Init::new(self.forking.clone())),
-            })
-        };
+        let strategy = |index: usize| Some(self.opening(method, &prompts[index]));
         engine.grow(&mut Pass { prompts, trees, strategy, next: 0, watch })
     }
 
@@ -164,24 +199,54 @@ impl Plan {
         watch: &mut dyn Watch,
     ) -> Result<(), E::Error> {
         let Some(how) = method.reallocation() else { return Ok(()) };
-        let cap = self.forking.cap;
-        let counts: Vec<usize> = trees.iter().map(Tree::len).collect();
-        let is_chosen = |&i: &usize| match method {
-            Method::Eager(_) => !solved(i, &trees[i]),
-            _ => counts[i] >= cap,
+        let asks = matches!(method, Method::Eager(_));
+        let standing = |(index, tree): (usize, &Tree)| Standing {
+            sequences: tree.len(),
+            finished: tree.live().next().is_none(),
+            solved: asks && solved(index, tree),
         };
-        let finished = |i: &usize| trees[*i].live().next().is_none();
-        let chosen: Vec<usize> = (0..trees.len()).filter(finished).filter(is_chosen).collect();
-        let mut extra = vec![0; trees.len()];
-        for (&i, share) in chosen.iter().zip(budget::shares(budget::saved(cap, &counts), chosen.len())) {
-            extra[i] = share;
-        }
-        let strategy = |i: usize| (extra[i] > 0).then(|| self.reallocate(how, counts[i], extra[i]));
+        let standings: Vec<Standing> = trees.iter().enumerate().map(standing).collect();
+        let extra = self.extra(method, &standings);
+        let strategy =
+            |i: usize| (extra[i] > 0).then(|| self.reallocate(how, standings[i].sequences, extra[i]));
         engine.grow(&mut Pass { prompts, trees, strategy, next: 0, watch })
     }
 
+    /// The strategy of the first pass over a prompt.
+    pub fn opening(&self, method: Method, prompt: &Prompt) -> Box<dyn Strategy> {
+        let cap = self.forking.cap;
+        match method {
+            Method::FullParallel => Box::new(FullParallel { sequences: cap }),
+            Method::EagerInit | Method::EagerAdapt(_) | Method::Eager(_) => {
+                Box::new(Init::new(self.forking.clone()))
+            }
+            Method::Esc => Box::new(Esc::new(self.esc, cap, prompt.answers.clone())),
+            Method::DeepConf => Box::new(DeepConf::new(self.deepconf, cap)),
+        }
+    }
+
+    /// How many sequences a second pass may add to each prompt: what the others saved, shared among those that the method
+    /// chooses.
+    pub fn extra(&self, method: Method, standings: &[Standing]) -> Vec<usize> {
+        let cap = self.forking.cap;
+        let is_chosen = |standing: &Standing| match method {
+            Method::Eager(_) => standing.finished && !standing.solved,
+            Method::EagerAdapt(_) => standing.finished && standing.sequences >= cap,
+            _ => false,
+        };
+        let counts: Vec<usize> = standings.iter().map(|s| s.sequences).collect();
+        let chosen: Vec<usize> = (0..standings.len()).filter(|&i| is_chosen(&standings[i])).collect();
+        let mut extra = vec![0; standings.len()];
+        for (&i, share) in
+            chosen.iter().zip(budget::shares(budget::saved(cap, &counts, self.surplus), chosen.len()))
+        {
+            extra[i] = share;
+        }
+        extra
+    }
+
     /// Another pass over one prompt that has `sequences` and may have `extra` more.
-    fn reallocate(&self, how: Reallocation, sequences: usize, extra: usize) -> Box<dyn Strategy> {
+    pub fn reallocate(&self, how: Reallocation, sequences: usize, extra: usize) -> Box<dyn Strategy> {
         let mut forking = self.forking.clone();
         match how {
             Reallocation::Rerun => {
@@ -191,7 +256,7 @@ impl Plan {
                 forking.cap = forking.cap.saturating_add(extra);
                 Box::new(Init::new(forking))
             }
-            Reallocation::Regrow => Box::new(Regrow::new(forking, self.preference, extra, self.wave)),
+            Reallocation::Regrow => Box::new(Regrow::new(forking, self.regrowing, extra)),
         }
     }
 }
@@ -233,5 +298,41 @@ impl<S: Fn(usize) -> Option<Box<dyn Strategy>>> Forest for Pass<'_, S> {
 
     fn pulse(&mut self, pulse: &Pulse) -> ControlFlow<()> {
         self.watch.pulse(pulse)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_method_is_known_by_its_name() {
+        for method in Method::ALL {
+            assert_eq!(method.to_string().parse(), Ok(method));
+        }
+        let cases = [
+            ("esc", Method::Esc),
+            ("deepconf", Method::DeepConf),
+            ("eager", Method::Eager(Reallocation::Regrow)),
+            ("eager-adapt", Method::EagerAdapt(Reallocation::Regrow)),
+        ];
+        for (name, method) in cases {
+            assert_eq!(name.parse(), Ok(method));
+        }
+        let refused = "esc/regrow".parse::<Method>().unwrap_err().to_string();
+        for method in Method::ALL {
+            let name = method.to_string();
+            let name = name.split('/').next().unwrap_or_default();
+            assert!(refused.contains(name), "{name} is missing from: {refused}");
+        }
+    }
+
+    #[test]
+    fn methods_that_fork_open_alike() {
+        for method in Method::ALL {
+            assert_eq!(method.forks(), method.to_string().starts_with("eager"), "{method}");
+            let opening = if method.forks() { Method::EagerInit } else { method };
+            assert_eq!(method.opening(), opening);
+        }
     }
 }

@@ -3,6 +3,8 @@
 //! The thresholds of the four large models are the paper's (its table of best thresholds, chosen on ten problems of
 //! MATH-500). acorn's come from its own problems.
 
+use crate::method::Method;
+
 /// Settings that belong to a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Profile {
@@ -55,6 +57,21 @@ impl Profile {
         let plain: String = model.chars().filter(char::is_ascii_alphanumeric).collect();
         let plain = plain.to_ascii_lowercase();
         PROFILES.into_iter().find(|p| plain.contains(p.key)).unwrap_or(UNKNOWN)
+    }
+
+    /// The profile of this name, for a model that goes by another.
+    pub fn named(name: &str) -> Option<Profile> {
+        PROFILES.into_iter().find(|p| p.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The names that [`Profile::named`] knows.
+    pub fn names() -> [&'static str; PROFILES.len()] {
+        PROFILES.map(|p| p.name)
+    }
+
+    /// The threshold of a method.
+    pub fn theta(&self, method: Method) -> f32 {
+        if matches!(method, Method::Eager(_)) { self.theta_full } else { self.theta_init }
     }
 
     /// Was the threshold chosen for this very model?

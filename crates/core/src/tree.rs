@@ -3,6 +3,8 @@
 //! A sequence holds only the tokens it decoded itself; what came before is its parent's. So every token that was decoded
 //! is in the tree exactly once, and counting tokens is adding lengths.
 
+mod stored;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -28,13 +30,14 @@ pub enum Finish {
 }
 
 /// One sequence: a path from the prompt to a leaf, of which it owns the part after `fork_at`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sequence {
     pub parent: Option<SeqId>,
     /// Position (counted from the first generated token) of this sequence's first own token.
     pub fork_at: usize,
     pub tokens: Vec<Token>,
     /// Raw log-probability of each own token.
+    #[serde(with = "crate::entropy::stored_logprob::all")]
     pub logprobs: Vec<f32>,
     /// Top-K entropy of the distribution each own token was taken from.
     pub entropy: Vec<f32>,
@@ -45,6 +48,9 @@ pub struct Sequence {
     pub last_fork: usize,
     /// Still inside the chain of thought?
     pub reasoning: bool,
+    /// What its vote weighs, where the strategy says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f32>,
     pub key: Key,
 }
 
@@ -64,26 +70,32 @@ impl Sequence {
 }
 
 /// A token that was not taken, and how likely it was at the temperature at which entropy is measured.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Untaken {
     pub candidate: Candidate,
     pub probability: f32,
 }
 
 /// A position where a further branch could start: the tokens that were not taken there, best first.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spot {
     pub entropy: f32,
     pub untaken: Vec<Untaken>,
 }
 
 /// All sequences of one prompt.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// A tree that was written and read back is the same tree, and grows on as the first would have. JSON readers must
+/// not lose bits of a number for that: `serde_json` needs its feature `float_roundtrip`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "stored::Stored")]
 pub struct Tree {
     key: Key,
+    #[serde(skip)]
     roots: usize,
     sequences: Vec<Sequence>,
     /// Ordered by place, not by time: the order must not depend on which sequence an engine happened to run first.
+    #[serde(serialize_with = "stored::spots")]
     spots: BTreeMap<(SeqId, usize), Spot>,
 }
 
@@ -151,6 +163,19 @@ impl Tree {
         self.gather(id, |s| &s.entropy)
     }
 
+    /// The raw log-probability of every token of the path.
+    pub fn logprobs(&self, id: SeqId) -> Vec<f32> {
+        self.gather(id, |s| &s.logprobs)
+    }
+
+    /// What each sequence's vote weighs; nothing when all weigh the same.
+    pub fn weights(&self) -> Vec<f32> {
+        if self.sequences.iter().all(|s| s.weight.is_none()) {
+            return Vec::new();
+        }
+        self.sequences.iter().map(|s| s.weight.unwrap_or(1.0)).collect()
+    }
+
     /// How many leading tokens two paths share because one was forked from the other, or both from a third.
     pub fn common(&self, a: SeqId, b: SeqId) -> usize {
         let ours: Vec<(SeqId, usize)> = self.lineage(a).collect();
@@ -212,6 +237,7 @@ impl Tree {
             finish: None,
             last_fork: fork_at,
             reasoning,
+            weight: None,
             key,
         });
         SeqId(self.sequences.len() - 1)

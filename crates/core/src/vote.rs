@@ -1,22 +1,50 @@
 //! Majority vote over answers.
 
-/// An answer and how many sequences gave it.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+use std::fmt;
+
+use crate::entropy::Token;
+
+/// Reads answers out of generated tokens.
+///
+/// The method knows tokens only, so whoever knows the tokenizer and the kind of problem lends it this. Equal strings mean
+/// equal answers among the paths of one call; `None` is a path that gave no answer.
+pub trait Answers: fmt::Debug + Send + Sync {
+    /// One answer for each path, in the same order. A path is all that was generated, without the prompt.
+    fn answers(&self, paths: &[Vec<Token>]) -> Vec<Option<String>>;
+}
+
+/// An answer and who gave it.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Votes {
     pub answer: String,
+    /// How many sequences gave it.
     pub count: usize,
+    /// What their votes weigh together: as much as `count` where all weigh the same.
+    pub weight: f64,
 }
 
 /// Counts answers, most votes first; ties go to the answer that came first. Sequences without an answer abstain.
 pub fn tally<'a>(answers: impl IntoIterator<Item = Option<&'a str>>) -> Vec<Votes> {
+    weighted_tally(answers.into_iter().map(|answer| (answer, 1.0)))
+}
+
+/// Adds up the weights of answers, the heaviest first; ties go to the answer that came first. Sequences without an answer,
+/// and votes that do not weigh more than nothing, abstain.
+pub fn weighted_tally<'a>(ballots: impl IntoIterator<Item = (Option<&'a str>, f32)>) -> Vec<Votes> {
     let mut votes: Vec<Votes> = Vec::new();
-    for answer in answers.into_iter().flatten() {
+    let given = ballots.into_iter().filter_map(|(answer, weight)| Some((answer?, weight)));
+    for (answer, weight) in given.filter(|&(_, weight)| weight > 0.0) {
+        let weight = f64::from(weight);
         match votes.iter_mut().find(|v| v.answer == answer) {
-            Some(known) => known.count += 1,
-            None => votes.push(Votes { answer: answer.to_owned(), count: 1 }),
+            Some(known) => {
+                known.count += 1;
+                known.weight += weight;
+            }
+            None => votes.push(Votes { answer: answer.to_owned(), count: 1, weight }),
         }
     }
-    votes.sort_by_key(|v| std::cmp::Reverse(v.count));
+    // A stable sort: ties stay in order of appearance.
+    votes.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     votes
 }
 
@@ -24,11 +52,27 @@ pub fn tally<'a>(answers: impl IntoIterator<Item = Option<&'a str>>) -> Vec<Vote
 mod tests {
     use super::*;
 
+    fn seen(votes: &[Votes]) -> Vec<(&str, usize, f64)> {
+        votes.iter().map(|v| (v.answer.as_str(), v.count, v.weight)).collect()
+    }
+
     #[test]
     fn the_most_frequent_answer_wins_and_the_first_breaks_ties() {
         let votes = tally([Some("7"), None, Some("8"), Some("8"), Some("7"), Some("9")]);
-        let seen: Vec<_> = votes.iter().map(|v| (v.answer.as_str(), v.count)).collect();
-        assert_eq!(seen, [("7", 2), ("8", 2), ("9", 1)]);
+        assert_eq!(seen(&votes), [("7", 2, 2.0), ("8", 2, 2.0), ("9", 1, 1.0)]);
         assert!(tally([None, None]).is_empty());
+    }
+
+    #[test]
+    fn a_heavy_vote_beats_many_light_ones() {
+        let votes = weighted_tally([(Some("7"), 1.0), (Some("8"), 2.5), (Some("7"), 1.0), (None, 9.0)]);
+        assert_eq!(seen(&votes), [("8", 1, 2.5), ("7", 2, 2.0)]);
+        let votes = weighted_tally([(Some("7"), 1.5), (Some("8"), 3.0), (Some("7"), 1.5)]);
+        assert_eq!(seen(&votes), [("7", 2, 3.0), ("8", 1, 3.0)]);
+    }
+
+    #[test]
+    fn votes_without_weight_abstain() {
+        assert!(weighted_tally([(Some("7"), 0.0), (Some("8"), -1.0), (Some("9"), f32::NAN)]).is_empty());
     }
 }

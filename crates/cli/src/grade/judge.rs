@@ -46,7 +46,7 @@ impl Judge {
             Kind::Code => {
                 let path = match &args.problems {
                     Some(path) => path.clone(),
-                    None => crate::data::file("HumanEvalPlus-v0.1.10.jsonl.gz")?,
+                    None => eager_lab::suite::source::file("HumanEvalPlus-v0.1.10.jsonl.gz")?,
                 };
                 let problems = Problem::load(&path)?;
                 let policy = if args.unsafe_code { Policy::AcceptMissing } else { Policy::RequireAll };

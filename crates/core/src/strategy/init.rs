@@ -35,6 +35,8 @@ pub struct Forking {
     pub everywhere: bool,
     /// Steps from this share of theta are remembered for regrowing.
     pub relax: f32,
+    /// A fork needs at least so many tokens since the last one on its path; the paper has no such rule, and 0 is none.
+    pub spacing: usize,
     /// Give the room under the cap to forks in order of position, whatever order an engine decodes in. Without it a fork
     /// never waits, and the same seed may give another tree where sequences do not run in step.
     pub in_order: bool,
@@ -49,6 +51,7 @@ impl Forking {
             window: 1000,
             everywhere: false,
             relax: 0.8,
+            spacing: 0,
             in_order: true,
         }
     }
@@ -63,6 +66,13 @@ impl Forking {
         let sequence = tree.get(id);
         let inside = self.everywhere || sequence.reasoning;
         inside && (self.window == 0 || at < sequence.last_fork.saturating_add(self.window))
+    }
+
+    /// Is this step far enough from the last fork of its path?
+    fn is_spaced(&self, tree: &Tree, id: SeqId, at: usize) -> bool {
+        let last_fork = tree.get(id).last_fork;
+        // A path that never forked says 0: the start of a response is not a fork.
+        last_fork == 0 || at >= last_fork.saturating_add(self.spacing)
     }
 }
 
@@ -114,7 +124,7 @@ impl Strategy for Init {
             return Verdict::Keep;
         }
         let &[first, second, ..] = step.top else { return Verdict::Keep };
-        if step.entropy < forking.theta {
+        if step.entropy < forking.theta || !forking.is_spaced(tree, id, step.at) {
             return Verdict::Remember;
         }
         // Under the default rule a full house stays full, so only a fork that could happen has to wait its turn.

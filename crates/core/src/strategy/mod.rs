@@ -3,15 +3,19 @@
 //! A strategy sees one prompt's tree. It says which sequences to begin with, what to do at every decoded token, and what
 //! to start when a sequence has ended. That is the whole interface: each method is a screenful behind it.
 
+mod deepconf;
+mod esc;
 mod full_parallel;
 mod init;
 mod regrow;
 
 use std::fmt;
 
+pub use deepconf::{DeepConf, DeepConfOptions, confidence};
+pub use esc::{Esc, EscOptions};
 pub use full_parallel::FullParallel;
 pub use init::{CapRule, Forking, Init};
-pub use regrow::{Preference, Regrow};
+pub use regrow::{Preference, Regrow, Regrowing};
 
 use crate::entropy::Candidate;
 use crate::tree::{SeqId, Tree};
@@ -61,6 +65,12 @@ pub trait Strategy: fmt::Debug + Send {
     /// A sequence has ended (the tree says how): start more?
     fn ended(&mut self, tree: &Tree, id: SeqId) -> Vec<Start> {
         let _ = (tree, id);
+        Vec::new()
+    }
+
+    /// The weights of votes that have become known since this was last asked, which is whenever a sequence has ended and
+    /// [`ended`](Strategy::ended) was told. A sequence that is never named has a vote like any other.
+    fn weights(&mut self) -> Vec<(SeqId, f32)> {
         Vec::new()
     }
 }

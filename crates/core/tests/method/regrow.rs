@@ -5,7 +5,9 @@ use std::collections::HashSet;
 
 use crate::reference::{self, Chosen};
 use crate::scripted::{Case, Draws, Schedule, cases, root_of, schedules};
-use eager_core::{Method, Reallocation, SeqId, Token, Tree};
+use eager_core::strategy::{Preference, Regrow, Start};
+use eager_core::tree::{Spot, Untaken};
+use eager_core::{Candidate, Method, Reallocation, SeqId, Strategy as _, Token, Tree};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -64,8 +66,64 @@ fn assert_well_placed(case: &Case, prompt: usize, tree: &Tree, id: SeqId) {
     assert!((f64::from(branch.entropy[0]) - entropy).abs() < 1e-6);
 
     let (_, _, spot) = tree.spots().find(|s| (s.0, s.1) == (owner, at)).expect("the place was remembered");
+    // Probabilities are measured in double precision and remembered in single.
+    let probability = reference::softmax(top, reference::measured_at(&case.settings));
+    let rank = top.iter().position(|c| c.token == branch.tokens[0]).expect("one of the top");
+    assert!(probability[rank] as f32 >= case.regrowing.least - 1e-6);
     let open: Vec<Token> = spot.untaken.iter().map(|u| u.candidate.token).collect();
     assert!(!open.contains(&branch.tokens[0]), "what was taken is no longer open");
+}
+
+/// How good it is to start with an untaken token when `branches` already leave its place.
+fn score(
+    case: &Case,
+    tree: &Tree,
+    (id, at, spot): (SeqId, usize, &Spot),
+    u: &Untaken,
+    branches: usize,
+) -> f32 {
+    match case.regrowing.first {
+        Preference::Likely => u.probability,
+        Preference::Unsure => spot.entropy,
+        Preference::Both => u.probability * spot.entropy,
+        Preference::Early => -(at as f32),
+        Preference::Late => at as f32,
+        Preference::Fresh => u.probability / (1 + branches) as f32,
+        Preference::Path => {
+            let mut sum = 0.0;
+            for logprob in &tree.logprobs(id)[..at] {
+                sum += f64::from(*logprob);
+            }
+            ((sum + f64::from(u.candidate.logprob)) / (at + 1) as f64) as f32
+        }
+    }
+}
+
+/// A wave, chosen one by one: each time the best of all that may still be taken, as things then stand.
+fn greedy_wave(case: &Case, tree: &Tree, budget: usize) -> Vec<Start> {
+    let options = case.regrowing;
+    let mut wave: Vec<(SeqId, usize, Candidate, f32)> = Vec::new();
+    while wave.len() < budget.min(options.wave) {
+        let mut best: Option<(f32, (SeqId, usize, Candidate, f32))> = None;
+        for (id, at, spot) in tree.spots() {
+            let before = tree.sequences().iter().filter(|s| (s.parent, s.fork_at) == (Some(id), at)).count();
+            let branches = before + wave.iter().filter(|w| (w.0, w.1) == (id, at)).count();
+            let full = options.candidates > 0 && 1 + branches >= options.candidates;
+            let close = wave.iter().any(|w| w.0 == id && w.1.abs_diff(at) < options.spacing);
+            for u in spot.untaken.iter().filter(|u| u.probability >= options.least) {
+                let taken = wave.iter().any(|w| (w.0, w.1, w.2) == (id, at, u.candidate));
+                let score = score(case, tree, (id, at, spot), u, branches);
+                if !full && !close && !taken && best.is_none_or(|b| score > b.0) {
+                    best = Some((score, (id, at, u.candidate, spot.entropy)));
+                }
+            }
+        }
+        match best {
+            Some((_, next)) => wave.push(next),
+            None => break,
+        }
+    }
+    wave.into_iter().map(|(from, at, token, entropy)| Start::Branch { from, at, token, entropy }).collect()
 }
 
 fn assert_regrown(case: &Case, prompt: usize, first: &Tree, second: &Tree, share: usize) {
@@ -80,11 +138,14 @@ fn assert_regrown(case: &Case, prompt: usize, first: &Tree, second: &Tree, share
     for id in second.ids().skip(first.len()) {
         assert_well_placed(case, prompt, second, id);
     }
-    if added < share {
-        assert!(
-            second.spots().all(|(_, _, spot)| spot.untaken.is_empty()),
-            "budget left, and somewhere to spend it"
-        );
+    for (id, at, spot) in second.spots() {
+        let branches =
+            |tree: &Tree| tree.sequences().iter().filter(|s| (s.parent, s.fork_at) == (Some(id), at)).count();
+        let most = if case.regrowing.candidates == 0 { usize::MAX } else { case.regrowing.candidates };
+        assert!(branches(second) == branches(first) || branches(second) < most, "too many at {id:?} {at}");
+        let open = spot.untaken.iter().any(|u| u.probability >= case.regrowing.least);
+        let spent = !open || branches(second) + 1 >= most;
+        assert!(added == share || spent, "budget left, and somewhere to spend it");
     }
 }
 
@@ -102,6 +163,16 @@ proptest! {
         let shares = shares(&case, &first, chosen);
         for (i, share) in shares.into_iter().enumerate() {
             assert_regrown(&case, i, &first[i], &second[i], share);
+        }
+    }
+
+    #[test]
+    fn a_wave_is_a_greedy_choice(case in cases(2), wave in 1usize..20, budget in 0usize..20) {
+        let mut case = case;
+        case.regrowing.wave = wave;
+        for tree in case.first_pass(Method::EagerInit, Schedule::PAPER, &mut ()) {
+            let mut regrow = Regrow::new(case.forking.clone(), case.regrowing, budget);
+            prop_assert_eq!(regrow.begin(&tree), greedy_wave(&case, &tree, budget));
         }
     }
 

@@ -4,7 +4,7 @@
 //! the means in [`eager_core::metrics`], one prompt at a time, because the bootstrap draws prompts.
 
 use eager_core::Outcome;
-use eager_core::metrics::pass_at_k;
+use eager_core::metrics::{cons_at_k, pass_at_k};
 
 /// pass@k; a fractional number of samples is interpolated.
 pub fn pass(full_parallel: &Outcome, share: f64) -> f64 {
@@ -13,9 +13,12 @@ pub fn pass(full_parallel: &Outcome, share: f64) -> f64 {
     at(samples.floor()) + (at(samples.ceil()) - at(samples.floor())) * samples.fract()
 }
 
-/// Majority accuracy. The seam where `eager_core::metrics::cons_at_equal_tokens` goes in.
-pub fn cons(_full_parallel: &Outcome, _share: f64) -> Option<f64> {
-    None
+/// Majority accuracy, likewise.
+pub fn cons(full_parallel: &Outcome, share: f64) -> Option<f64> {
+    let samples = share * full_parallel.sequences() as f64;
+    let at = |k: f64| cons_at_k(full_parallel, k as usize);
+    let below = at(samples.floor());
+    Some(if samples.fract() == 0.0 { below } else { below + (at(samples.ceil()) - below) * samples.fract() })
 }
 
 #[cfg(test)]

@@ -1,16 +1,27 @@
 //! A run is a folder: `run.json` says what was asked, `samples.jsonl` holds every finished prompt, `metrics.json` what came
 //! out.
 
+mod error;
+mod folder;
+mod journal;
 mod manifest;
 mod sample;
 
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use error::RunError;
+pub(crate) use folder::write_pretty;
+pub use folder::{Folder, Lock};
+pub use journal::{Journal, line_at, lines, lines_at, replace};
 pub use manifest::{FORMAT, Manifest, ModelInfo, Parameters, SuiteInfo};
 pub use sample::{Sample, SampleSequence};
 
 /// A run as it was read from its folder.
 #[derive(Debug, Clone)]
 pub struct Run {
-    pub folder: std::path::PathBuf,
+    pub folder: PathBuf,
     pub manifest: Manifest,
     /// In the suite's order where the run is complete.
     pub samples: Vec<Sample>,
@@ -19,9 +30,55 @@ pub struct Run {
 }
 
 /// A line of `problems.jsonl`: the text of a problem and its right answer, for people who look at the run.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
     pub id: String,
     pub problem: String,
     pub gold: Option<String>,
+}
+
+impl Run {
+    /// Reads one run, finished or not. Nothing is written, so it may still be going on.
+    pub fn read(folder: &Path) -> Result<Self, RunError> {
+        let manifest = folder::read_manifest(folder)?.ok_or_else(|| RunError::NotARun(folder.to_owned()))?;
+        let samples = lines(&folder.join(folder::SAMPLES))?.collect::<Result<_, _>>()?;
+        let problems = lines(&folder.join(folder::PROBLEMS))?.collect::<Result<_, _>>()?;
+        Ok(Run { folder: folder.to_owned(), manifest, samples, problems })
+    }
+
+    /// All runs in these folders and below them, in order of their names.
+    pub fn find(places: &[PathBuf]) -> Result<Vec<Self>, RunError> {
+        let mut folders = Vec::new();
+        for place in places {
+            let before = folders.len();
+            search(place, DEPTH, &mut folders)?;
+            if folders.len() == before {
+                return Err(RunError::NotARun(place.clone()));
+            }
+        }
+        folders.dedup();
+        folders.iter().map(|folder| Run::read(folder)).collect()
+    }
+
+    pub fn is_complete(&self) -> bool {
+        self.samples.len() >= self.manifest.suite.problems
+    }
+}
+
+/// How deep runs may lie below a folder that is named.
+const DEPTH: usize = 3;
+
+fn search(place: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), RunError> {
+    if place.join(folder::MANIFEST).is_file() {
+        found.push(place.to_owned());
+        return Ok(());
+    }
+    let entries = std::fs::read_dir(place).map_err(RunError::io("read", place))?;
+    let mut below: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    below.sort();
+    match depth {
+        0 => Ok(()),
+        _ => below.iter().try_for_each(|folder| search(folder, depth - 1, found)),
+    }
 }

@@ -3,7 +3,7 @@
 //! A child's arrays hold only what it decoded itself; the shared beginning is its parent's. So the tokens of all sequences
 //! together are what was decoded, and every number of a report can be computed again from these lines.
 
-use eager_core::{Finish, Outcome, Token, Tree};
+use eager_core::{Finish, Outcome, SeqId, Token, Tree};
 use serde::{Deserialize, Serialize};
 
 /// A finished prompt.
@@ -46,15 +46,16 @@ pub struct SampleSequence {
 }
 
 impl Sample {
-    /// A tree as a line. `text` spells a sequence's whole path.
+    /// A tree as a line. `known` says that the right answer is known; `text` spells a sequence's whole path.
     pub fn new(
         id: String,
         prompt_tokens: usize,
         tree: &Tree,
         graded: &Outcome,
+        known: bool,
         text: impl Fn(&[Token]) -> String,
     ) -> Self {
-        let sequence = |id: eager_core::SeqId| {
+        let sequence = |id: SeqId| {
             let sequence = tree.get(id);
             SampleSequence {
                 tokens: sequence.tokens.clone(),
@@ -66,8 +67,8 @@ impl Sample {
                 finish: sequence.finish,
                 text: text(&tree.path(id)),
                 answer: graded.answers[id.0].clone(),
-                correct: Some(graded.correct[id.0]),
-                weight: None,
+                correct: known.then_some(graded.correct[id.0]),
+                weight: sequence.weight,
             }
         };
         Sample {
@@ -86,8 +87,16 @@ impl Sample {
         Outcome {
             answers: self.sequences.iter().map(|s| s.answer.clone()).collect(),
             correct: self.sequences.iter().map(|s| s.correct.unwrap_or(false)).collect(),
+            weights: self.weights(),
             tokens: self.sequences.iter().map(|s| s.tokens.len()).sum(),
         }
+    }
+
+    /// What votes count; empty where all count the same.
+    fn weights(&self) -> Vec<f32> {
+        let weighted = self.sequences.iter().any(|s| s.weight.is_some());
+        let weights = self.sequences.iter().map(|s| s.weight.unwrap_or(1.0));
+        if weighted { weights.collect() } else { Vec::new() }
     }
 
     /// A value for every position of a sequence's path, from what each ancestor holds.

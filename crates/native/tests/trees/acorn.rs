@@ -39,7 +39,7 @@ impl Acorn {
         let prompt = |(key, problem): (u64, &&str)| {
             let text = format!("<|im_start|>user\n{problem}<|im_end|>\n<|im_start|>assistant\n");
             let tokens = self.checkpoint.encode_prompt(&text).unwrap().into();
-            Prompt { tokens, settings: settings.clone(), key }
+            Prompt { tokens, settings: settings.clone(), key, answers: None }
         };
         (0..).zip(problems).map(prompt).collect()
     }

@@ -2,8 +2,7 @@
 //!
 //! In a debug build this also exercises the assertions of the pages: nobody writes into a page that others read.
 
-use eager_core::strategy::Preference;
-use eager_core::{Forking, Method, Plan, Prompt, Reallocation, Tree};
+use eager_core::{Forking, Method, Plan, Prompt, Reallocation, Regrowing, Tree};
 use eager_native::{EngineError, Options};
 use proptest::prelude::*;
 
@@ -44,10 +43,8 @@ struct Case {
 
 fn cases() -> impl Strategy<Value = Case> {
     let plan = (any::<u64>(), 0.1f32..0.6, 2usize..=6).prop_map(|(seed, theta, cap)| Plan {
-        seed,
-        forking: Forking::new(theta, cap),
-        preference: Preference::Likely,
-        wave: 2,
+        regrowing: Regrowing { wave: 2, ..Regrowing::default() },
+        ..Plan::new(seed, Forking::new(theta, cap))
     });
     let method = prop::sample::select(METHODS.to_vec());
     // Nothing to spare is where it is hardest.

@@ -1,7 +1,6 @@
 //! The same seed gives the same trees, bit for bit, whatever the machine is doing: threads, company in the batch, memory.
 
-use eager_core::strategy::Preference;
-use eager_core::{Forking, Method, Plan, Prompt, Reallocation, Tree};
+use eager_core::{Forking, Method, Plan, Prompt, Reallocation, Regrowing, Tree};
 use eager_native::{EngineError, Isa, Options};
 
 use crate::acorn::{Acorn, grow};
@@ -18,7 +17,7 @@ const CAP: usize = 8;
 const MAX_TOKENS: usize = 160;
 
 fn plan() -> Plan {
-    Plan { seed: 7, forking: Forking::new(0.3, CAP), preference: Preference::Likely, wave: 4 }
+    Plan { regrowing: Regrowing { wave: 4, ..Regrowing::default() }, ..Plan::new(7, Forking::new(0.3, CAP)) }
 }
 
 const METHODS: [Method; 3] =

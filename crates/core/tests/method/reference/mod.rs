@@ -3,6 +3,10 @@
 //!
 //! Where the paper leaves a choice, the settled one is taken, each at a line that says so.
 
+mod baselines;
+
+pub use baselines::{deepconf, esc};
+
 use eager_core::strategy::CapRule;
 use eager_core::{Candidate, Forking, Settings, Token};
 
@@ -130,7 +134,11 @@ fn extend(all: &mut Generated, y: usize, input: Input<'_>, theta: f32, room: boo
     // A step with one candidate has no second token to fork into.
     let watched = is_watched(&path.tokens, path.since, settings, forking) && top.len() >= 2;
 
-    let fork = watched && entropy as f32 >= theta && room;
+    // Settled: the paper knows no least distance of forks, and 0 asks for none. A path that never forked may at once.
+    let fresh = path.parent.is_none() && path.forced.is_empty();
+    let spaced = fresh || path.since >= forking.spacing;
+
+    let fork = watched && spaced && entropy as f32 >= theta && room;
     let taken = if fork {
         vec![top[0].token, top[1].token]
     } else {
@@ -172,6 +180,19 @@ pub fn full_parallel(case: &Case, prompt: usize) -> Generated {
         all.paths.extend(algorithm_1(input, f32::INFINITY, 1).paths);
     }
     all
+}
+
+/// One path that knows nothing of the others, until the model, the length or `halts` ends it.
+fn sampled_path(case: &Case, prompt: usize, root: usize, halts: impl Fn(&[Token]) -> bool) -> Path {
+    let prompt = case.prompt(prompt);
+    let mut path = Path { tokens: Vec::new(), parent: None, fork_at: 0, forced: Vec::new(), since: 0 };
+    while !ends(&path, &case.settings) {
+        path.tokens.push(case.script.sampled(&prompt, root, &path.tokens).token);
+        if halts(&path.tokens) {
+            break;
+        }
+    }
+    path
 }
 
 /// The set I of Algorithm 2.

@@ -4,7 +4,10 @@ use std::f32::consts::LN_2;
 use std::sync::Arc;
 
 use eager_core::strategy::{CapRule, Preference};
-use eager_core::{Finish, Forking, Method, Plan, Prompt, Sampling, Settings, Token, Tree, Watch};
+use eager_core::{
+    Answers, DeepConfOptions, EscOptions, Finish, Forking, Method, Plan, Prompt, Regrowing, Sampling,
+    Settings, Token, Tree, Watch,
+};
 use proptest::prelude::*;
 
 use super::engine::{Order, Schedule, ScriptedEngine};
@@ -15,9 +18,28 @@ pub struct Case {
     pub script: Script,
     pub settings: Settings,
     pub forking: Forking,
-    pub preference: Preference,
-    pub wave: usize,
+    pub regrowing: Regrowing,
+    pub esc: EscOptions,
+    pub deepconf: DeepConfOptions,
     pub prompts: usize,
+    /// Does anybody read answers while the prompts grow?
+    pub reads_answers: bool,
+}
+
+/// Reads answers as the last token but the end says; some paths give none.
+#[derive(Debug)]
+struct LastToken;
+
+impl Answers for LastToken {
+    fn answers(&self, paths: &[Vec<Token>]) -> Vec<Option<String>> {
+        paths.iter().map(|path| answer(path).map(|token| token.to_string())).collect()
+    }
+}
+
+/// The answer that a path gives. Few differ, so that small windows often agree.
+pub fn answer(path: &[Token]) -> Option<Token> {
+    let last = path.iter().rev().find(|&&t| t != END)?;
+    (*last != MARKER[0]).then_some(last % 3)
 }
 
 impl Case {
@@ -26,14 +48,20 @@ impl Case {
         Plan {
             seed: self.script.seed,
             forking: self.forking.clone(),
-            preference: self.preference,
-            wave: self.wave,
+            regrowing: self.regrowing,
+            esc: self.esc,
+            deepconf: self.deepconf,
         }
     }
 
     pub fn prompts(&self) -> Vec<Prompt> {
         let settings = Arc::new(self.settings.clone());
-        let prompt = |i| Prompt { tokens: self.prompt(i).into(), settings: settings.clone(), key: i as u64 };
+        let prompt = |i| Prompt {
+            tokens: self.prompt(i).into(),
+            settings: settings.clone(),
+            key: i as u64,
+            answers: self.reads_answers.then(|| Arc::new(LastToken) as Arc<dyn Answers>),
+        };
         (0..self.prompts).map(prompt).collect()
     }
 
@@ -121,11 +149,13 @@ fn thetas() -> impl Strategy<Value = f32> {
 fn forkings() -> impl Strategy<Value = Forking> {
     let rule = prop_oneof![Just(CapRule::All), Just(CapRule::Live)];
     let window = prop_oneof![Just(0usize), 1usize..6];
-    (thetas(), 1usize..=8, rule, window, any::<bool>()).prop_map(
-        |(theta, cap, cap_rule, window, everywhere)| Forking {
+    let spacing = prop_oneof![4 => Just(0usize), 1 => 1usize..4];
+    (thetas(), 1usize..=8, rule, window, any::<bool>(), spacing).prop_map(
+        |(theta, cap, cap_rule, window, everywhere, spacing)| Forking {
             cap_rule,
             window,
             everywhere,
+            spacing,
             ..Forking::new(theta, cap)
         },
     )
@@ -148,6 +178,36 @@ fn settings() -> impl Strategy<Value = Settings> {
     )
 }
 
+fn regrowings() -> impl Strategy<Value = Regrowing> {
+    let first = proptest::sample::select(vec![
+        Preference::Likely,
+        Preference::Unsure,
+        Preference::Both,
+        Preference::Early,
+        Preference::Late,
+        Preference::Path,
+        Preference::Fresh,
+    ]);
+    let spacing = prop_oneof![2 => Just(0usize), 1 => 1usize..6];
+    let candidates = prop_oneof![2 => Just(0usize), 1 => 2usize..4];
+    let least = prop_oneof![2 => Just(0.0f32), 1 => 0.01f32..0.4];
+    (first, 1usize..5, spacing, candidates, least).prop_map(|(first, wave, spacing, candidates, least)| {
+        Regrowing { first, wave, spacing, candidates, least }
+    })
+}
+
+fn escs() -> impl Strategy<Value = EscOptions> {
+    let some = || prop_oneof![Just(None), (1usize..4).prop_map(Some)];
+    (some(), some()).prop_map(|(window, windows)| EscOptions { window, windows })
+}
+
+fn deepconfs() -> impl Strategy<Value = DeepConfOptions> {
+    let warmup = prop_oneof![Just(None), (1usize..5).prop_map(Some)];
+    let keep = prop_oneof![Just(0.9), Just(0.1), Just(0.5), 0.0..=1.0];
+    let window = prop_oneof![Just(None), (1usize..8).prop_map(Some)];
+    (warmup, keep, window).prop_map(|(warmup, keep, window)| DeepConfOptions { warmup, keep, window })
+}
+
 /// Cases with up to `prompts` prompts. Draws come from the paths.
 pub fn cases(prompts: usize) -> impl Strategy<Value = Case> {
     let script = (any::<u64>(), 0.5f64..5.0, 6.0f64..24.0).prop_map(|(seed, sharpness, patience)| Script {
@@ -156,20 +216,16 @@ pub fn cases(prompts: usize) -> impl Strategy<Value = Case> {
         patience,
         draws: Draws::FromPath,
     });
-    let preference = prop_oneof![
-        Just(Preference::Likely),
-        Just(Preference::Unsure),
-        Just(Preference::Both),
-        Just(Preference::Early)
-    ];
-    (script, settings(), forkings(), preference, 1usize..5, 1..=prompts).prop_map(
-        |(script, settings, forking, preference, wave, prompts)| Case {
+    (script, settings(), forkings(), regrowings(), escs(), deepconfs(), 1..=prompts).prop_map(
+        |(script, settings, forking, regrowing, esc, deepconf, prompts)| Case {
             script,
             settings,
             forking,
-            preference,
-            wave,
+            regrowing,
+            esc,
+            deepconf,
             prompts,
+            reads_answers: true,
         },
     )
 }

@@ -8,6 +8,6 @@ mod case;
 mod engine;
 mod model;
 
-pub use case::{Case, cases, is_answer, often};
+pub use case::{Case, answer, cases, is_answer, often};
 pub use engine::{Order, Schedule, ScriptedEngine, schedules};
 pub use model::{Draws, Script, hash, root_of};

@@ -1,0 +1,201 @@
+//! Where and how often to fork, and how the methods that do not are set.
+
+use std::collections::BTreeMap;
+
+use clap::{Args, ValueEnum};
+use eager_core::budget::SURPLUS;
+use eager_core::grove::TOP_K;
+use eager_core::strategy::{CapRule, DeepConfOptions, EscOptions, Preference, Regrowing};
+use eager_core::{Forking, Method, Plan, Profile};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::number::{at_least_one, at_least_two, at_least_zero, exact_share, positive, sequences, share};
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Forking")]
+pub struct ForkingArgs {
+    /// Most sequences of a prompt (the paper's M)
+    #[arg(long, short = 'm', default_value_t = 32, value_parser = sequences)]
+    pub max_sequences: usize,
+    /// Entropy, in nats, from which a step forks [default: what suits the model]
+    #[arg(long, value_parser = at_least_zero, allow_negative_numbers = true)]
+    pub theta: Option<f32>,
+    #[command(flatten)]
+    pub rules: RuleArgs,
+    #[command(flatten)]
+    pub baselines: BaselineArgs,
+}
+
+/// What does not change within a sweep.
+#[derive(Debug, Clone, Args, Serialize)]
+#[command(next_help_heading = "Forking")]
+#[serde(rename_all = "kebab-case")]
+pub struct RuleArgs {
+    /// Use the thresholds of this model: acorn, SmolLM3-3B, Qwen3-4B, DeepSeek-R1-0528-Qwen3-8B or gpt-oss-20b
+    #[arg(long)]
+    pub profile: Option<String>,
+    /// How many candidates enter the entropy (the paper's K)
+    #[arg(long, default_value_t = TOP_K, value_parser = at_least_two)]
+    pub entropy_top_k: usize,
+    /// Temperature of the distribution whose entropy is measured [default: the sampling temperature]
+    #[arg(long, value_parser = positive, allow_negative_numbers = true)]
+    pub entropy_temperature: Option<f32>,
+    /// Stop watching a sequence this many tokens after its last fork; 0 watches for ever
+    #[arg(long, default_value_t = 1000)]
+    pub window: usize,
+    /// Fork after the chain of thought as well
+    #[arg(long)]
+    pub everywhere: bool,
+    /// Which sequences count against --max-sequences
+    #[arg(long, value_enum, default_value_t = CapArg::All)]
+    pub cap: CapArg,
+    /// The share of theta from which a second pass considers a step
+    #[arg(long, default_value_t = 0.8, value_parser = share, allow_negative_numbers = true)]
+    pub relax: f32,
+    /// Most sequences that a second pass adds over all prompts, in multiples of M; 0: all that was saved
+    #[arg(long, default_value_t = SURPLUS)]
+    pub surplus: usize,
+    /// Least number of tokens between two forks of a sequence
+    #[arg(long, default_value_t = 0)]
+    pub fork_spacing: usize,
+    /// Which untaken tokens regrow takes first
+    #[arg(long, value_enum, default_value_t = PreferenceArg::Likely)]
+    pub regrow_first: PreferenceArg,
+    /// How many branches of a prompt regrow starts at a time; the next ones may start from what these found
+    #[arg(long, default_value_t = 8, value_parser = at_least_one)]
+    pub regrow_wave: usize,
+    /// Least distance, in tokens, between branches that regrow starts at a time from one sequence
+    #[arg(long, default_value_t = 0)]
+    pub regrow_spacing: usize,
+    /// Most tokens taken at one step, the first pass's included; 2 leaves regrow one where it did not fork, 0 is no limit
+    #[arg(long, default_value_t = 0)]
+    pub regrow_candidates: usize,
+    /// Least probability of a token that regrow starts from
+    #[arg(long, default_value_t = 0.0, value_parser = share, allow_negative_numbers = true)]
+    pub regrow_least: f32,
+}
+
+/// The methods that EAGer is compared with.
+#[derive(Debug, Clone, Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[command(next_help_heading = "Baselines")]
+pub struct BaselineArgs {
+    /// Sequences of one of esc's windows [default: --max-sequences shared among the windows]
+    #[arg(long, value_parser = sequences)]
+    pub esc_window: Option<usize>,
+    /// Most windows of esc [default: 8, or what --esc-window leaves of --max-sequences]
+    #[arg(long, value_parser = sequences)]
+    pub esc_windows: Option<usize>,
+    /// Sequences that set deepconf's bar [default: half of --max-sequences]
+    #[arg(long, value_parser = sequences)]
+    pub deepconf_warmup: Option<usize>,
+    /// The share of these that lie at or above the bar; less halts more
+    #[arg(long, default_value_t = DeepConfOptions::default().keep, value_parser = exact_share, allow_negative_numbers = true)]
+    pub deepconf_keep: f64,
+    /// Tokens over which deepconf averages confidence [default: 2048, or a quarter of the mean length if that is less]
+    #[arg(long, value_parser = at_least_one)]
+    pub deepconf_window: Option<usize>,
+}
+
+impl BaselineArgs {
+    fn esc(&self) -> EscOptions {
+        EscOptions { window: self.esc_window, windows: self.esc_windows }
+    }
+
+    fn deepconf(&self) -> DeepConfOptions {
+        let &Self { deepconf_warmup: warmup, deepconf_keep: keep, deepconf_window: window, .. } = self;
+        DeepConfOptions { warmup, keep, window }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CapArg {
+    /// Live and finished ones
+    All,
+    /// Only live ones, as Algorithm 1 is written
+    Live,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PreferenceArg {
+    /// Those that the model found most likely
+    Likely,
+    /// Those at the steps of highest entropy
+    Unsure,
+    /// By probability times entropy
+    Both,
+    /// The earliest in the path
+    Early,
+    /// The latest in the path
+    Late,
+    /// By the likelihood of the whole path
+    Path,
+    /// The likely ones, but less where branches already start
+    Fresh,
+}
+
+impl PreferenceArg {
+    fn preference(self) -> Preference {
+        match self {
+            PreferenceArg::Likely => Preference::Likely,
+            PreferenceArg::Unsure => Preference::Unsure,
+            PreferenceArg::Both => Preference::Both,
+            PreferenceArg::Early => Preference::Early,
+            PreferenceArg::Late => Preference::Late,
+            PreferenceArg::Path => Preference::Path,
+            PreferenceArg::Fresh => Preference::Fresh,
+        }
+    }
+}
+
+impl ForkingArgs {
+    /// The threshold for a method: the user's, or the model's own.
+    pub fn theta(&self, method: Method, profile: &Profile) -> f32 {
+        self.theta.unwrap_or_else(|| profile.theta(method))
+    }
+
+    pub fn plan(&self, seed: u64, theta: f32) -> Plan {
+        self.rules.plan(seed, theta, self.max_sequences, &self.baselines)
+    }
+}
+
+impl RuleArgs {
+    pub fn plan(&self, seed: u64, theta: f32, max_sequences: usize, baselines: &BaselineArgs) -> Plan {
+        let forking = Forking {
+            cap_rule: match self.cap {
+                CapArg::All => CapRule::All,
+                CapArg::Live => CapRule::Live,
+            },
+            window: self.window,
+            everywhere: self.everywhere,
+            relax: self.relax,
+            spacing: self.fork_spacing,
+            ..Forking::new(theta, max_sequences)
+        };
+        let regrowing = Regrowing {
+            first: self.regrow_first.preference(),
+            wave: self.regrow_wave,
+            spacing: self.regrow_spacing,
+            candidates: self.regrow_candidates,
+            least: self.regrow_least,
+        };
+        Plan {
+            seed,
+            forking,
+            surplus: self.surplus,
+            regrowing,
+            esc: baselines.esc(),
+            deepconf: baselines.deepconf(),
+        }
+    }
+}
+
+/// Options by their names, for a run's record.
+pub fn recorded(options: &impl Serialize) -> BTreeMap<String, Value> {
+    // By way of text, which keeps 0.8 as it was typed; plain data becomes an object without fail.
+    let text = serde_json::to_string(options).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}

@@ -1,0 +1,11 @@
+//! Options that several commands share.
+
+mod engine;
+mod forking;
+mod number;
+mod sampling;
+
+pub use engine::{EngineArgs, KvArg};
+pub use forking::{BaselineArgs, ForkingArgs, RuleArgs, recorded};
+pub use number::{at_least_one, at_least_zero, sequences};
+pub use sampling::{DrawArgs, SamplingArgs};

@@ -1,0 +1,65 @@
+//! `eager bench`: methods over a suite, into run folders.
+
+use clap::Args as ClapArgs;
+use eager_core::Method;
+
+use super::suite::SuiteArgs;
+use super::trial::{RunArgs, Setting, Subject};
+use super::{Ending, conclude, open_session, root};
+use crate::args::{at_least_zero, sequences};
+use crate::interrupt::Interrupt;
+use crate::{Outcome, Usage};
+
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    #[command(flatten)]
+    suite: SuiteArgs,
+    /// full-parallel, eager-init, eager-adapt, eager, esc, deepconf, separated by commas; eager-adapt and eager take
+    /// /rerun or /regrow
+    #[arg(long, value_delimiter = ',', default_value = "full-parallel,eager-init,eager-adapt,eager")]
+    method: Vec<Method>,
+    /// Go on with the runs in --out
+    #[arg(long)]
+    resume: bool,
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    json: bool,
+    /// Most sequences of a prompt (the paper's M)
+    #[arg(long, short = 'm', default_value_t = 32, value_parser = sequences)]
+    max_sequences: usize,
+    /// Entropy, in nats, from which a step forks [default: what suits the model]
+    #[arg(long, value_parser = at_least_zero, allow_negative_numbers = true)]
+    theta: Option<f32>,
+    /// 0 takes the most likely token
+    #[arg(long, default_value_t = 0.6, value_parser = at_least_zero, allow_negative_numbers = true)]
+    temperature: f32,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<Outcome> {
+    if args.resume && args.run.out.is_none() {
+        return Err(Usage("--resume goes on with the runs of a folder: name it with --out".to_owned()).into());
+    }
+    let suite = args.suite.open()?;
+    let interrupt = Interrupt::listen()?;
+    let mut session = open_session(&args.run)?;
+    let subject = Subject::new(&mut session, suite, &args.run)?;
+    let tasks = subject.tasks(&args.run, args.temperature)?;
+    let mut trials = Vec::new();
+    for &seed in &args.run.seed {
+        for &method in &args.method {
+            let Args { theta, max_sequences, temperature, .. } = *args;
+            let setting = Setting { method, theta, max_sequences, temperature, seed };
+            let name = match (args.method.len(), args.run.seed.len()) {
+                (1, 1) => String::new(),
+                (_, 1) => setting.plain_name(),
+                _ => format!("{}_seed{seed}", setting.plain_name()),
+            };
+            trials.push(subject.trial(&args.run, &setting, name, &tasks));
+        }
+    }
+    let root = root(&args.run, &subject.suite.name);
+    let ending = Ending { json: args.json };
+    conclude(subject, &args.run, &root, trials, args.resume, ending, &interrupt)
+}

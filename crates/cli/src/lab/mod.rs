@@ -1,0 +1,101 @@
+//! The commands of the lab: methods over suites, and what can be learnt from their runs.
+
+pub mod analyze;
+pub mod bench;
+pub mod calibrate;
+pub mod report;
+mod suite;
+pub mod sweep;
+mod trial;
+mod watch;
+
+use std::path::{Path, PathBuf};
+
+use eager_lab::bench::BenchError;
+use eager_lab::campaign::{Campaign, Trial};
+use eager_lab::report::{Options, Report};
+use eager_lab::run::{Run, RunError};
+
+use crate::interrupt::Interrupt;
+use crate::session::Session;
+use crate::{Outcome, Usage, print};
+use trial::{RunArgs, Subject};
+use watch::Show;
+
+/// A mistake in what was asked for ends as one.
+fn told(error: RunError) -> anyhow::Error {
+    if error.is_usage() { Usage(error.to_string()).into() } else { error.into() }
+}
+
+fn open_session(args: &RunArgs) -> anyhow::Result<Session> {
+    let mut session = Session::open(args.model.as_deref(), &args.engine)?;
+    session.use_profile(args.rules.profile.as_deref())?;
+    Ok(session)
+}
+
+/// Where the runs go: what `--out` says, or a new folder.
+fn root(args: &RunArgs, suite: &str) -> PathBuf {
+    let fresh = || {
+        let now = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S");
+        Path::new("runs").join(format!("{suite}-{now}"))
+    };
+    args.out.clone().unwrap_or_else(fresh)
+}
+
+/// How a campaign is shown when it is over.
+#[derive(Debug, Clone, Copy)]
+struct Ending {
+    json: bool,
+}
+
+/// Runs a campaign to its end and shows what came out, also of what was broken off.
+fn conclude(
+    mut subject: Subject<'_>,
+    args: &RunArgs,
+    root: &Path,
+    trials: Vec<Trial>,
+    resume: bool,
+    ending: Ending,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Outcome> {
+    let mut campaign = Campaign::open(root, trials, &suite::asked(&subject.suite), resume).map_err(told)?;
+    let whole = grow(&mut campaign, &mut subject, args, root, interrupt)?;
+    let runs = Run::find(&[root.to_owned()]).map_err(told)?;
+    let report = Report::new(&runs, Options { paper: args.paper, trees: args.trees, ..Options::default() });
+    let html = campaign.write("report.html", &report.html())?;
+    campaign.write("report.md", &report.markdown())?;
+    eprintln!("eager: {} is the report", html.display());
+    if ending.json {
+        print(&report::json(&report)?)?;
+    } else {
+        print(&report::table(&report))?;
+    }
+    Ok(if whole { Outcome::Done } else { Outcome::Interrupted })
+}
+
+/// Runs what is missing. Says how to go on when it ends early.
+fn grow(
+    campaign: &mut Campaign,
+    subject: &mut Subject<'_>,
+    args: &RunArgs,
+    root: &Path,
+    interrupt: &Interrupt,
+) -> anyhow::Result<bool> {
+    let spell = subject.session.speller();
+    let mut show = Show::new(campaign.trials().len(), interrupt);
+    let result = campaign.run(&mut subject.session.engine, &spell, args.at_once, &mut show);
+    drop(show);
+    let again = format!(
+        "what is finished is in {}; the same command with --out {0} --resume goes on",
+        root.display()
+    );
+    match result {
+        Ok(flow) if flow.is_continue() => Ok(true),
+        Ok(_) => {
+            eprintln!("eager: interrupted; {again}");
+            Ok(false)
+        }
+        Err(BenchError::Run(error)) => Err(anyhow::Error::from(error).context(again)),
+        Err(error) => Err(anyhow::Error::from(error).context(again)),
+    }
+}

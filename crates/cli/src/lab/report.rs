@@ -1,0 +1,124 @@
+//! `eager report`: tables and pictures of any set of runs.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args as ClapArgs;
+use eager_lab::report::{Line, Options, Report};
+use eager_lab::run::Run;
+use eager_lab::statistics::Estimate;
+
+use super::told;
+use crate::table::new_table;
+use crate::{Outcome, print};
+
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// Folders of runs, or folders that hold some
+    #[arg(required = true)]
+    folders: Vec<PathBuf>,
+    /// The HTML file to write [default: report.html in the first folder]
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// How many problems' trees the report holds
+    #[arg(long, default_value_t = 40)]
+    trees: usize,
+    /// Put the paper's figures beside ours
+    #[arg(long)]
+    paper: bool,
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    json: bool,
+    /// Print the Markdown instead of the table
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let runs = Run::find(&args.folders).map_err(told)?;
+    let report = Report::new(&runs, Options { paper: args.paper, trees: args.trees, ..Options::default() });
+    let html = args.out.clone().unwrap_or_else(|| args.folders[0].join("report.html"));
+    let markdown = html.with_extension("md");
+    for (path, text) in [(&html, report.html()), (&markdown, report.markdown())] {
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    eprintln!("eager: {} and {} are the report", html.display(), markdown.display());
+    if args.json {
+        print(&json(&report)?)?;
+    } else if args.markdown {
+        print(&report.markdown())?;
+    } else {
+        print(&table(&report))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// The comparison's lines for a terminal. Intervals are the report's business: here a figure and its reach must do.
+pub fn table(report: &Report<'_>) -> String {
+    let mut out = String::new();
+    let lines = report.lines();
+    let several = |of: &dyn Fn(&Line) -> String| lines.iter().any(|line| of(line) != of(lines[0]));
+    // What is the same for all lines is said once, above; what differs has a column.
+    let mut columns: Vec<(&str, Box<dyn Fn(&Line) -> String>)> = Vec::new();
+    let axes: [(&str, fn(&Line) -> String); 5] = [
+        ("model", |line| line.model.clone()),
+        ("suite", |line| line.suite.clone()),
+        ("M", |line| line.max_sequences.to_string()),
+        ("temperature", |line| line.temperature.to_string()),
+        ("variant", |line| line.variant.clone().unwrap_or_default()),
+    ];
+    columns.push(("method", Box::new(|line: &Line| line.method.clone())));
+    for (name, value) in axes {
+        if several(&value) {
+            columns.push((name, Box::new(value)));
+        } else if let Some(first) = lines.first().map(|line| value(line)).filter(|value| !value.is_empty()) {
+            out += &format!("{name} {first}  ");
+        }
+    }
+    if let Some(first) = lines.first() {
+        out += &format!("problems {}  seeds {}\n", first.problems, first.seeds);
+    }
+    let figures: [(&str, fn(&Line) -> String); 9] = [
+        ("theta", |line| line.theta.map_or("-".to_owned(), |theta| theta.to_string())),
+        ("pass@k", |line| estimate(line.pass_at_k)),
+        ("cons@k", |line| estimate(line.cons_at_k)),
+        ("pass rate", |line| estimate(line.pass_rate)),
+        ("sequences", |line| line.sequences.map_or("-".to_owned(), |e| format!("{:.1}", e.value))),
+        ("tokens", |line| line.tokens.map_or("-".to_owned(), |e| format!("{:.0}", e.value))),
+        ("saved", |line| {
+            let saved = line.against.and_then(|against| against.saved);
+            saved.map_or("-".to_owned(), |e| format!("{:.1}%", 100.0 * e.value))
+        }),
+        ("equal tokens", |line| estimate(line.equal_tokens.and_then(|equal| equal.pass_at_k))),
+        ("seconds", |line| format!("{:.1}", line.seconds)),
+    ];
+    columns.extend(figures.map(|(name, value)| (name, Box::new(value) as Box<dyn Fn(&Line) -> String>)));
+    let header: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    let mut table = new_table(&header);
+    for line in lines {
+        let mut row: Vec<String> = columns.iter().map(|(_, value)| value(line)).collect();
+        if !line.complete {
+            row[0] += &format!(" ({} problems)", line.problems);
+        }
+        table.add_row(row);
+    }
+    out + &table.to_string()
+}
+
+/// A figure with half of its interval's width.
+fn estimate(estimate: Option<Estimate>) -> String {
+    match estimate {
+        Some(Estimate { value, interval: Some(interval) }) => format!("{value:.3} ±{:.3}", interval.reach()),
+        Some(Estimate { value, interval: None }) => format!("{value:.3}"),
+        None => "-".to_owned(),
+    }
+}
+
+pub fn json(report: &Report<'_>) -> serde_json::Result<String> {
+    #[derive(serde::Serialize)]
+    struct Everything<'a> {
+        methods: Vec<&'a Line>,
+        warnings: Vec<String>,
+    }
+    serde_json::to_string(&Everything { methods: report.lines(), warnings: report.warnings() })
+}

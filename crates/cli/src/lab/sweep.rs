@@ -1,0 +1,90 @@
+//! `eager sweep`: a method's settings against each other. Points that are there already are not run again.
+
+use clap::Args as ClapArgs;
+use eager_core::Method;
+use eager_lab::campaign::Trial;
+
+use super::suite::SuiteArgs;
+use super::trial::{RunArgs, Setting, Subject, Vary};
+use super::{Ending, conclude, open_session, root};
+use crate::Outcome;
+use crate::args::{at_least_zero, sequences};
+use crate::interrupt::Interrupt;
+
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    #[command(flatten)]
+    suite: SuiteArgs,
+    /// The methods, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "full-parallel,eager-init,eager-adapt,eager")]
+    method: Vec<Method>,
+    /// Thetas, separated by commas [default: what suits the model]
+    #[arg(long, value_delimiter = ',', value_parser = at_least_zero, allow_negative_numbers = true)]
+    theta: Vec<f32>,
+    /// Caps on the sequences of a prompt, separated by commas
+    #[arg(long, short = 'm', value_delimiter = ',', default_value = "32", value_parser = sequences)]
+    max_sequences: Vec<usize>,
+    /// Temperatures, separated by commas
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "0.6",
+        value_parser = at_least_zero,
+        allow_negative_numbers = true
+    )]
+    temperature: Vec<f32>,
+    /// Another option to vary, as in regrow-first=likely,path; may be given several times
+    #[arg(long)]
+    vary: Vec<Vary>,
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let suite = args.suite.open()?;
+    let interrupt = Interrupt::listen()?;
+    let mut session = open_session(&args.run)?;
+    let subject = Subject::new(&mut session, suite, &args.run)?;
+    let trials = trials(args, &subject)?;
+    let root = root(&args.run, &format!("sweep-{}", subject.suite.name));
+    // A folder that holds some of these points already spares us those.
+    conclude(subject, &args.run, &root, trials, true, Ending { json: args.json }, &interrupt)
+}
+
+/// Every point once: theta means nothing to methods that do not fork.
+fn trials(args: &Args, subject: &Subject<'_>) -> anyhow::Result<Vec<Trial>> {
+    let thetas: Vec<Option<f32>> =
+        if args.theta.is_empty() { vec![None] } else { args.theta.iter().copied().map(Some).collect() };
+    let mut trials: Vec<Trial> = Vec::new();
+    for (variant, run) in args.run.variants(&args.vary)? {
+        for &temperature in &args.temperature {
+            let tasks = subject.tasks(&run, temperature)?;
+            for setting in settings(args, &thetas, temperature) {
+                let trial = subject.trial(&run, &setting, String::new(), &tasks);
+                // What a variation does not change is one run.
+                if trials.iter().all(|known| known.manifest != trial.manifest) {
+                    let name = setting.full_name(subject.theta(&setting)) + &variant;
+                    trials.push(Trial { name, ..trial });
+                }
+            }
+        }
+    }
+    Ok(trials)
+}
+
+fn settings(args: &Args, thetas: &[Option<f32>], temperature: f32) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    for &seed in &args.run.seed {
+        for &max_sequences in &args.max_sequences {
+            for &method in &args.method {
+                for &theta in thetas {
+                    settings.push(Setting { method, theta, max_sequences, temperature, seed });
+                }
+            }
+        }
+    }
+    settings
+}

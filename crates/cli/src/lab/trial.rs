@@ -1,0 +1,249 @@
+//! From options to runs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use clap::{Args as ClapArgs, Parser};
+use eager_core::{Method, Reallocation, Settings, Token};
+use eager_lab::bench::Task;
+use eager_lab::campaign::{Trial, is_late};
+use eager_lab::run::{FORMAT, Manifest, ModelInfo, Parameters, SuiteInfo};
+use eager_lab::suite::Suite;
+use serde_json::{Value, json};
+
+use crate::Usage;
+use crate::args::{BaselineArgs, DrawArgs, EngineArgs, RuleArgs, at_least_one, recorded};
+use crate::session::{Session, kernel};
+
+/// What all commands that run methods over suites share.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct RunArgs {
+    /// A .gguf file, or a folder with config.json, tokenizer.json and *.safetensors [default: the embedded acorn]
+    #[arg(long)]
+    pub model: Option<PathBuf>,
+    /// The folder for the runs [default: a new one below runs/]
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Most tokens of one sequence [default: 32768, or what the context leaves]
+    #[arg(long, value_parser = at_least_one)]
+    pub max_tokens: Option<usize>,
+    /// A system message to put before every problem
+    #[arg(long)]
+    pub system: Option<String>,
+    /// Give the model the bare text, without its chat template
+    #[arg(long)]
+    pub raw: bool,
+    /// Prompts that grow at a time: the most that a crash can lose
+    #[arg(long, default_value_t = 16, value_parser = at_least_one)]
+    pub at_once: usize,
+    /// The same seed gives the same trees; several, separated by commas, are a run each
+    #[arg(long, value_delimiter = ',', default_value = "0")]
+    pub seed: Vec<u64>,
+    /// How many problems' trees the report holds
+    #[arg(long, default_value_t = 40)]
+    pub trees: usize,
+    /// Put the paper's figures beside ours in the report
+    #[arg(long)]
+    pub paper: bool,
+    #[command(flatten)]
+    pub draw: DrawArgs,
+    #[command(flatten)]
+    pub rules: RuleArgs,
+    #[command(flatten)]
+    pub baselines: BaselineArgs,
+    #[command(flatten)]
+    pub engine: EngineArgs,
+}
+
+/// An option and the values that a sweep gives it, as in `--vary regrow-first=likely,path`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Vary {
+    option: String,
+    values: Vec<String>,
+}
+
+impl FromStr for Vary {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (option, values) = text.split_once('=').ok_or("write it as OPTION=VALUE,VALUE")?;
+        let option = option.trim_start_matches("--").to_owned();
+        Ok(Vary { option, values: values.split(',').map(str::to_owned).collect() })
+    }
+}
+
+/// The options whose values can be varied by name.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct Varied {
+    #[command(flatten)]
+    rules: RuleArgs,
+    #[command(flatten)]
+    baselines: BaselineArgs,
+}
+
+impl RunArgs {
+    /// These options with every combination of the varied ones, each with a name for it.
+    pub fn variants(&self, vary: &[Vary]) -> anyhow::Result<Vec<(String, RunArgs)>> {
+        let mut variants = vec![(String::new(), self.clone())];
+        for Vary { option, values } in vary {
+            let mut more = Vec::new();
+            for (name, args) in &variants {
+                for value in values {
+                    more.push((format!("{name}_{option}={value}"), args.with(option, value)?));
+                }
+            }
+            variants = more;
+        }
+        Ok(variants)
+    }
+
+    /// These options with another value of one of them. They become words once more, as if they had been typed so.
+    fn with(&self, option: &str, value: &str) -> anyhow::Result<RunArgs> {
+        let mut words = vec![format!("--{option}={value}")];
+        for (name, value) in recorded(&self.rules).into_iter().chain(recorded(&self.baselines)) {
+            match value {
+                Value::Bool(true) if name != option => words.push(format!("--{name}")),
+                Value::String(text) if name != option => words.push(format!("--{name}={text}")),
+                Value::Number(number) if name != option => words.push(format!("--{name}={number}")),
+                _ => {}
+            }
+        }
+        let Varied { rules, baselines } = Varied::try_parse_from(words)
+            .map_err(|error| Usage(format!("--vary {option}={value}: {}", error.kind())))?;
+        Ok(RunArgs { rules, baselines, ..self.clone() })
+    }
+}
+
+/// What distinguishes one run from the others of a campaign.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Setting {
+    pub method: Method,
+    /// `None`: what suits the model.
+    pub theta: Option<f32>,
+    pub max_sequences: usize,
+    pub temperature: f32,
+    pub seed: u64,
+}
+
+impl Setting {
+    /// A folder's name that says all of it, so that any set of them can share a campaign.
+    pub fn full_name(&self, theta: Option<f32>) -> String {
+        let theta = theta.map(|theta| format!("_theta{theta}")).unwrap_or_default();
+        let Setting { max_sequences, temperature, seed, .. } = self;
+        format!("{}{theta}_m{max_sequences}_temp{temperature}_seed{seed}", self.plain_name())
+    }
+
+    pub fn plain_name(&self) -> String {
+        self.method.to_string().replace('/', "-")
+    }
+}
+
+/// A model and a suite, ready for runs.
+#[derive(Debug)]
+pub struct Subject<'a> {
+    pub session: &'a mut Session,
+    pub suite: Suite,
+    model: ModelInfo,
+    encoded: Vec<Vec<Token>>,
+}
+
+impl<'a> Subject<'a> {
+    pub fn new(session: &'a mut Session, suite: Suite, args: &RunArgs) -> anyhow::Result<Self> {
+        let model = ModelInfo {
+            name: session.checkpoint.name.clone(),
+            hash: session.hash()?.to_owned(),
+            path: args.model.as_ref().map(|path| path.display().to_string()),
+            engine: format!("native {} {}", kernel(&args.engine)?, args.engine.kv.name()),
+        };
+        let encode = |problem: &eager_lab::suite::Problem| {
+            session.encode(&problem.message, args.system.as_deref(), args.raw)
+        };
+        let encoded = suite.problems.iter().map(encode).collect::<anyhow::Result<_>>()?;
+        Ok(Subject { session, suite, model, encoded })
+    }
+
+    /// The theta that a method will use; none where it does not fork.
+    pub fn theta(&self, setting: &Setting) -> Option<f32> {
+        let own = || self.session.profile.theta(setting.method);
+        setting.method.forks().then(|| setting.theta.unwrap_or_else(own))
+    }
+
+    /// The problems as prompts; settings with the same temperature share them.
+    pub fn tasks(&self, args: &RunArgs, temperature: f32) -> anyhow::Result<Arc<Vec<Task>>> {
+        let sampling = args.draw.sampling(temperature);
+        let task = |(problem, tokens): (&eager_lab::suite::Problem, &Vec<Token>)| {
+            let (key, tokens) = (&problem.id, tokens.clone());
+            let prompt = self.session.prompt(tokens, key, args.max_tokens, sampling, &args.rules)?;
+            Ok(Task::new(problem.clone(), prompt, self.session.speller()))
+        };
+        let tasks: anyhow::Result<Vec<Task>> =
+            self.suite.problems.iter().zip(&self.encoded).map(task).collect();
+        Ok(Arc::new(tasks?))
+    }
+
+    pub fn trial(&self, args: &RunArgs, setting: &Setting, name: String, tasks: &Arc<Vec<Task>>) -> Trial {
+        let theta = self.theta(setting);
+        let Setting { method, max_sequences, temperature, seed, .. } = *setting;
+        // Methods that do not fork never ask for theta.
+        let plan = args.rules.plan(seed, theta.unwrap_or(f32::INFINITY), max_sequences, &args.baselines);
+        let longest = tasks.iter().map(|task| task.prompt.settings.max_tokens).max();
+        let manifest = Manifest {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            model: self.model.clone(),
+            suite: SuiteInfo {
+                name: self.suite.name.clone(),
+                hash: self.suite.hash.clone(),
+                problems: self.suite.problems.len(),
+            },
+            method: method.to_string(),
+            parameters: Parameters {
+                max_sequences,
+                max_tokens: longest.unwrap_or(Settings::default().max_tokens),
+                temperature,
+                top_p: args.draw.top_p,
+                top_k: args.draw.top_k,
+                min_p: args.draw.min_p,
+                theta,
+                entropy_top_k: args.rules.entropy_top_k,
+                entropy_temperature: args.rules.entropy_temperature,
+                options: options(args, method),
+            },
+            seed,
+        };
+        Trial { name, method, plan, manifest, tasks: Arc::clone(tasks) }
+    }
+}
+
+/// What else decides what a method decodes, by the names of the options.
+fn options(args: &RunArgs, method: Method) -> BTreeMap<String, Value> {
+    let mut options = BTreeMap::new();
+    if let Some(system) = &args.system {
+        options.insert("system".to_owned(), json!(system));
+    }
+    if args.raw {
+        options.insert("raw".to_owned(), json!(true));
+    }
+    let mut record = |all: BTreeMap<String, Value>, wanted: &dyn Fn(&str) -> bool| {
+        // These have a place of their own in the record.
+        let elsewhere = ["profile", "entropy-top-k", "entropy-temperature"];
+        let wanted = |name: &str| !elsewhere.contains(&name) && wanted(name);
+        options.extend(all.into_iter().filter(|(name, value)| wanted(name) && !value.is_null()));
+    };
+    if method.forks() {
+        record(recorded(&args.rules), &|name| match method.reallocation() {
+            Some(Reallocation::Regrow) => true,
+            Some(Reallocation::Rerun) => !name.starts_with("regrow"),
+            None => !is_late(name),
+        });
+    }
+    match method {
+        Method::Esc => record(recorded(&args.baselines), &|name| name.starts_with("esc")),
+        Method::DeepConf => record(recorded(&args.baselines), &|name| name.starts_with("deepconf")),
+        _ => {}
+    }
+    options
+}

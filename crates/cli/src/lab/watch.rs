@@ -1,0 +1,102 @@
+//! What a person sees while runs go by.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use eager_core::{Metrics, Pulse, Tree};
+use eager_lab::bench::{Observer, Stage};
+use eager_lab::campaign::{Spectator, Trial};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::interrupt::Interrupt;
+
+/// A bar for the run that is under way, and a line for each that is complete.
+#[derive(Debug)]
+pub struct Show {
+    bar: ProgressBar,
+    interrupt: Interrupt,
+    /// Which run of how many.
+    run: usize,
+    runs: usize,
+    title: String,
+    /// Most sequences of a prompt.
+    cap: usize,
+    tokens: usize,
+    /// What the prompts that are done would have cost as so many samples of the same length.
+    alike: usize,
+}
+
+impl Show {
+    pub fn new(runs: usize, interrupt: &Interrupt) -> Self {
+        let bar = ProgressBar::new(0);
+        // The template is a constant, so it parses always or never; a plain bar would do as well.
+        let style = "{prefix} {bar:20} {pos}/{len} prompts  {elapsed}, {eta} left  {msg}";
+        bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Show {
+            bar,
+            interrupt: interrupt.clone(),
+            run: 0,
+            runs,
+            title: String::new(),
+            cap: 1,
+            tokens: 0,
+            alike: 0,
+        }
+    }
+}
+
+impl Observer for Show {
+    fn stage(&mut self, stage: Stage, prompts: usize, finished: usize) {
+        let second = if stage == Stage::Second { ", second pass" } else { "" };
+        self.bar.set_prefix(format!("[{}/{}] {}{second}", self.run, self.runs, self.title));
+        self.bar.set_length(prompts as u64);
+        self.bar.set_position(finished as u64);
+        self.bar.reset_eta();
+        self.bar.reset_elapsed();
+        (self.tokens, self.alike) = (0, 0);
+    }
+
+    fn grown(&mut self, tree: &Tree) {
+        self.bar.inc(1);
+        self.tokens += tree.tokens_generated();
+        let printed: usize = tree.sequences().iter().map(|s| s.len()).sum();
+        self.alike += printed * self.cap / tree.len().max(1);
+    }
+
+    fn pulse(&mut self, pulse: &Pulse) -> ControlFlow<()> {
+        let rate = pulse.decoded as f64 / self.bar.elapsed().as_secs_f64().max(1e-3);
+        let mut message = format!("{rate:.0} tokens/s, {} sequences", pulse.live);
+        if pulse.waiting > 0 {
+            message += &format!(" (+{} set aside)", pulse.waiting);
+        }
+        if self.alike > self.tokens {
+            let saved = 100.0 * (1.0 - self.tokens as f64 / self.alike as f64);
+            message += &format!(", {saved:.0}% of tokens saved");
+        }
+        self.bar.set_message(message);
+        if self.interrupt.asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+impl Spectator for Show {
+    fn run(&mut self, trial: &Trial) {
+        self.run += 1;
+        self.cap = trial.plan.forking.cap;
+        self.title = if trial.name.is_empty() { trial.method.to_string() } else { trial.name.clone() };
+    }
+
+    fn complete(&mut self, trial: &Trial, metrics: &Metrics) {
+        let name = if trial.name.is_empty() { trial.method.to_string() } else { trial.name.clone() };
+        self.bar.println(format!(
+            "{name}: pass@k {:.3}, {} tokens, {:.1} s",
+            metrics.pass_at_k, metrics.tokens, metrics.seconds
+        ));
+    }
+}
+
+impl Drop for Show {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,89 @@
+//! Calibration, sweeps and analysis.
+
+use serde_json::Value;
+
+use crate::{command, eager, samples, stdout};
+
+#[test]
+fn a_sweep_runs_each_point_once_and_never_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let sweep = |thetas: &str| {
+        let base = [
+            "sweep",
+            "--suite",
+            "acorn",
+            "--limit",
+            "6",
+            "--max-sequences",
+            "2,4",
+            "--out",
+            out,
+            "--theta",
+            thetas,
+        ];
+        stdout(&eager(&[&base[..], &["--method", "full-parallel,eager-init", "--json"]].concat()))
+    };
+    sweep("0.2,0.4");
+    let count = || std::fs::read_dir(folder.path()).unwrap().flatten().filter(|e| e.path().is_dir()).count();
+    // Theta means nothing to full-parallel.
+    assert_eq!(count(), 2 + 2 * 2);
+    let first = folder.path().join("eager-init_theta0.2_m4_temp0.6_seed0");
+    let before = std::fs::metadata(first.join("samples.jsonl")).unwrap().modified().unwrap();
+    let lines: Value = serde_json::from_str(&sweep("0.2,0.3,0.4")).unwrap();
+    assert_eq!(count(), 2 + 3 * 2);
+    assert_eq!(lines["methods"].as_array().unwrap().len(), 8);
+    assert_eq!(std::fs::metadata(first.join("samples.jsonl")).unwrap().modified().unwrap(), before);
+}
+
+#[test]
+fn calibration_is_stored_and_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let profiles = folder.path().join("profiles.json");
+    let out = folder.path().join("calibration");
+    let calibrate = ["calibrate", "--suite", "acorn", "--examples", "5", "-m", "4", "--theta", "0.25,0.35,5"];
+    let output = command(&calibrate)
+        .args(["--out", out.to_str().unwrap()])
+        .env("EAGER_PROFILES", &profiles)
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    assert!(text.contains("eager-init") && text.contains("fewest tokens"), "{text}");
+    let stored: Value = serde_json::from_str(&std::fs::read_to_string(&profiles).unwrap()).unwrap();
+    let (_, acorn) = stored.as_object().unwrap().iter().next().unwrap();
+    let theta = acorn["theta_init"].as_f64().unwrap();
+    let run = folder.path().join("run");
+    let bench = ["bench", "--suite", "acorn", "--limit", "1", "-m", "2", "--method", "eager-init", "--out"];
+    let output = command(&bench).arg(&run).env("EAGER_PROFILES", &profiles).output().unwrap();
+    stdout(&output);
+    let manifest: Value =
+        serde_json::from_str(&std::fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+    assert_eq!(manifest["parameters"]["theta"].as_f64().unwrap(), theta);
+}
+
+#[test]
+fn robustness_counts_how_often_a_theta_is_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let args =
+        ["calibrate", "--suite", "acorn", "--examples", "3", "-m", "2", "--theta", "0.3,5", "--draws", "2"];
+    let text = stdout(&eager(&[&args[..], &["--out", out]].concat()));
+    assert!(text.contains("/2 chose"), "{text}");
+}
+
+#[test]
+fn entropy_is_correlated_with_the_pass_rate() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let bench =
+        ["bench", "--suite", "acorn", "--limit", "20", "-m", "4", "--method", "full-parallel", "--out"];
+    stdout(&command(&bench).arg(&out).output().unwrap());
+    assert_eq!(samples(&out).len(), 20);
+    let text = stdout(&eager(&["analyze", out.to_str().unwrap(), "--json"]));
+    let found: Value = serde_json::from_str(&text).unwrap();
+    let r = found[0]["r"]["value"].as_f64().unwrap();
+    assert!((-1.0..0.0).contains(&r), "acorn is unsure where it is wrong: {r}");
+    let (low, high) = (&found[0]["r"]["interval"]["low"], &found[0]["r"]["interval"]["high"]);
+    assert!(low.as_f64().unwrap() <= r && r <= high.as_f64().unwrap());
+    assert!(std::fs::read_to_string(out.join("correlation.svg")).unwrap().contains("<svg"));
+}

@@ -1,0 +1,129 @@
+//! What a run leaves behind.
+
+use serde_json::Value;
+
+use crate::{command, eager, metrics, samples, stdout};
+
+fn bench<'a>(out: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec!["bench", "--suite", "acorn", "--limit", "10", "-m", "4", "--out", out];
+    args.extend(more);
+    args
+}
+
+#[test]
+fn every_method_runs_and_the_folder_holds_what_it_promises() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("all");
+    let methods = "full-parallel,eager-init,eager-adapt,eager-adapt/rerun,eager,eager/rerun,esc,deepconf";
+    let text = stdout(&eager(&bench(out.to_str().unwrap(), &["--method", methods])));
+    for method in methods.split(',') {
+        assert!(text.contains(method), "{method} is missing from\n{text}");
+        let method = if matches!(method, "eager" | "eager-adapt") {
+            format!("{method}/regrow")
+        } else {
+            method.to_owned()
+        };
+        let run = out.join(method.replace('/', "-"));
+        let manifest: Value =
+            serde_json::from_str(&std::fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+        assert_eq!(manifest["method"], method.as_str());
+        assert_eq!(manifest["suite"]["problems"], 10);
+        let lines = samples(&run);
+        assert_eq!(lines.len(), 10, "{method}");
+        let mut tokens = 0;
+        for line in &lines {
+            for key in
+                ["id", "prompt_tokens", "sequences", "tokens_generated", "sequences_total", "saturated"]
+            {
+                assert!(!line[key].is_null(), "{key} of {line}");
+            }
+            let sequences = line["sequences"].as_array().unwrap();
+            assert_eq!(line["sequences_total"], sequences.len());
+            for sequence in sequences {
+                let own = sequence["tokens"].as_array().unwrap().len();
+                assert_eq!(sequence["logprobs"].as_array().unwrap().len(), own);
+                assert_eq!(sequence["entropy"].as_array().unwrap().len(), own);
+                assert!(["stop", "length", "halted"].contains(&sequence["finish"].as_str().unwrap()));
+                assert!(sequence["correct"].is_boolean() && sequence["text"].is_string());
+                tokens += own;
+            }
+        }
+        let metrics = &metrics(&run)[&method];
+        assert_eq!(metrics["tokens"], tokens, "{method}");
+        for key in ["pass_at_k", "cons_at_k", "pass_rate", "sequences", "seconds", "prompts"] {
+            assert!(metrics[key].is_number(), "{key} of {metrics}");
+        }
+    }
+    assert!(out.join("report.html").is_file() && out.join("report.md").is_file());
+    assert!(!out.join("first-pass").exists(), "first passes are kept only while they are needed");
+}
+
+#[test]
+fn one_method_is_a_run_by_itself_and_a_shared_first_pass_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let [alone, together] = ["alone", "together"].map(|name| folder.path().join(name));
+    stdout(&eager(&bench(alone.to_str().unwrap(), &["--method", "eager/rerun", "--at-once", "1"])));
+    stdout(&eager(&bench(together.to_str().unwrap(), &["--method", "eager-init,eager-adapt,eager/rerun"])));
+    assert_eq!(samples(&alone), samples(&together.join("eager-rerun")));
+}
+
+#[test]
+fn a_second_process_is_turned_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let args = ["bench", "--suite", "acorn", "--method", "full-parallel", "--out", out, "--resume"];
+    let mut first = command(&args)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while !folder.path().join("run.json").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert!(first.try_wait().unwrap().is_none(), "it ended before it began");
+    }
+    let second = eager(&args);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert_eq!(second.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(message.contains("another process is writing"), "{message}");
+}
+
+/// Files may not grow beyond a limit: to the program that is a full disk.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_stops_with_a_word_and_spoils_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let args = bench(out.to_str().unwrap(), &["--method", "full-parallel"]).join(" ");
+    let eager_path = env!("CARGO_BIN_EXE_eager");
+    let script = format!("trap '' XFSZ; ulimit -f 8; exec {eager_path} {args}");
+    let output = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(message.contains("cannot write to") && message.contains("--resume goes on"), "{message}");
+    let left = samples(&out).len();
+    assert!(left < 10, "{left}");
+    stdout(&eager(&bench(out.to_str().unwrap(), &["--method", "full-parallel", "--resume"])));
+    assert_eq!(samples(&out).len(), 10);
+}
+
+#[test]
+fn seeds_are_runs_and_runs_can_be_compared_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("seeds");
+    stdout(&eager(&bench(out.to_str().unwrap(), &["--method", "full-parallel,eager-init", "--seed", "1,2"])));
+    assert_ne!(samples(&out.join("eager-init_seed1")), samples(&out.join("eager-init_seed2")));
+    let report = folder.path().join("later.html");
+    let text =
+        stdout(&eager(&["report", out.to_str().unwrap(), "--out", report.to_str().unwrap(), "--json"]));
+    let lines: Value = serde_json::from_str(&text).unwrap();
+    let init =
+        lines["methods"].as_array().unwrap().iter().find(|line| line["method"] == "eager-init").unwrap();
+    assert_eq!(init["seeds"], 2);
+    // The mean of the two runs.
+    let tokens = ["eager-init_seed1", "eager-init_seed2"]
+        .map(|run| metrics(&out.join(run))["eager-init"]["tokens"].as_f64().unwrap());
+    assert!((init["tokens"]["value"].as_f64().unwrap() - (tokens[0] + tokens[1]) / 2.0).abs() < 1e-6);
+    assert!(report.is_file());
+}

@@ -1,0 +1,289 @@
+//! Runs a method over a suite, into a folder, such that it can be killed at any moment and go on.
+//!
+//! Every prompt that is complete is on disk before the next thing happens. Randomness is keyed by the prompt, so what is
+//! decoded again after a kill comes out the same, and so does the whole run.
+
+mod clock;
+mod nursery;
+mod passes;
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use eager_core::method::Standing;
+use eager_core::{Answers, Engine, Finish, Method, Metrics, Outcome, Plan, Prompt, Pulse, Token, Tree};
+
+use crate::judge::{JudgeError, Kind};
+use crate::run::{Folder, RunError, Sample};
+use crate::suite::Problem;
+
+use nursery::{From, Nursery, Seedling};
+pub use passes::Passes;
+use passes::{Entry, PassLine, Place};
+
+/// A problem, ready to be grown.
+#[derive(Debug, Clone)]
+pub struct Task {
+    pub problem: Problem,
+    pub prompt: Prompt,
+}
+
+/// Spells tokens; may be asked from anywhere.
+pub type Speller = Arc<dyn Fn(&[Token]) -> String + Send + Sync>;
+
+impl Task {
+    /// Methods that look at answers while they go on (ESC) get to read them.
+    pub fn new(problem: Problem, prompt: Prompt, spell: Speller) -> Self {
+        let answers = Reader { problem: problem.clone(), spell };
+        Task { problem, prompt: Prompt { answers: Some(Arc::new(answers)), ..prompt } }
+    }
+}
+
+/// Reads the answers out of sequences as the problem's judge finds them.
+struct Reader {
+    problem: Problem,
+    spell: Speller,
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("problem", &self.problem.id).finish()
+    }
+}
+
+impl Answers for Reader {
+    fn answers(&self, paths: &[Vec<Token>]) -> Vec<Option<String>> {
+        let responses: Vec<String> = paths.iter().map(|path| (self.spell)(path)).collect();
+        self.problem.judge.answers(&responses)
+    }
+}
+
+/// Why a run could not go on. What was finished is on disk.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error("the engine stopped: {0}")]
+    Engine(Box<dyn Error + Send + Sync>),
+    #[error("cannot grade {id}: {source}")]
+    Judge { id: String, source: JudgeError },
+}
+
+/// Which part of a run begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    First,
+    Second,
+}
+
+/// Looks on, and may break a run off.
+pub trait Observer {
+    /// A stage begins, with so many prompts, of which so many were finished before.
+    fn stage(&mut self, stage: Stage, prompts: usize, finished: usize) {
+        let _ = (stage, prompts, finished);
+    }
+
+    /// A prompt's tree is complete for this stage.
+    fn grown(&mut self, tree: &Tree) {
+        let _ = tree;
+    }
+
+    fn pulse(&mut self, pulse: &Pulse) -> ControlFlow<()> {
+        let _ = pulse;
+        ControlFlow::Continue(())
+    }
+}
+
+impl Observer for () {}
+
+/// What runs need that is the same for all of them.
+pub struct Bench<'a, E> {
+    pub engine: &'a mut E,
+    pub tasks: &'a [Task],
+    /// Spells tokens.
+    pub spell: Speller,
+    /// Prompts that grow at a time: the most that a kill can lose.
+    pub at_once: usize,
+}
+
+impl<E> fmt::Debug for Bench<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bench").field("tasks", &self.tasks.len()).field("at_once", &self.at_once).finish()
+    }
+}
+
+impl<E: Engine> Bench<'_, E> {
+    /// Runs a method to its end, or until the observer breaks it off. `passes` keeps the first pass where a second is to come
+    /// or others want to share it.
+    pub fn run(
+        &mut self,
+        folder: &mut Folder,
+        plan: &Plan,
+        method: Method,
+        passes: Option<&mut Passes>,
+        observer: &mut dyn Observer,
+    ) -> Result<ControlFlow<()>, BenchError> {
+        let flow = match passes {
+            Some(passes) => self.through_passes(folder, plan, method, passes, observer)?,
+            None => self.directly(folder, plan, method, observer)?,
+        };
+        if flow.is_continue() {
+            let ids: Vec<String> = self.tasks.iter().map(|task| task.problem.id.clone()).collect();
+            folder.sort(&ids)?;
+        }
+        Ok(flow)
+    }
+
+    /// One pass whose trees go straight into the folder.
+    fn directly(
+        &mut self,
+        folder: &mut Folder,
+        plan: &Plan,
+        method: Method,
+        observer: &mut dyn Observer,
+    ) -> Result<ControlFlow<()>, BenchError> {
+        let waiting: VecDeque<Seedling> = self.openings(plan, method, |id| folder.has(id));
+        observer.stage(Stage::First, self.tasks.len(), self.tasks.len() - waiting.len());
+        let (tasks, spell, cap) = (self.tasks, Arc::clone(&self.spell), plan.forking.cap);
+        let mut grown = |index: usize, tree: Tree, seconds: f64| {
+            let task: &Task = &tasks[index];
+            let graded = grade(task, &tree, &*spell)?;
+            Ok(folder.append(&sample(task, &tree, &graded, seconds, cap, &*spell))?)
+        };
+        self.grow(waiting, &mut grown, observer)
+    }
+
+    /// A first pass into `passes`, and the second pass where the method has one.
+    fn through_passes(
+        &mut self,
+        folder: &mut Folder,
+        plan: &Plan,
+        method: Method,
+        passes: &mut Passes,
+        observer: &mut dyn Observer,
+    ) -> Result<ControlFlow<()>, BenchError> {
+        let (tasks, spell, cap) = (self.tasks, Arc::clone(&self.spell), plan.forking.cap);
+        let waiting = self.openings(plan, method, |id| passes.has(id));
+        observer.stage(Stage::First, tasks.len(), tasks.len() - waiting.len());
+        let mut grown = |index: usize, tree: Tree, seconds: f64| {
+            let task: &Task = &tasks[index];
+            let graded = grade(task, &tree, &*spell)?;
+            let entry = Entry { id: task.problem.id.clone(), seconds, graded };
+            Ok(passes.append(&PassLine { entry, tree })?)
+        };
+        if self.grow(waiting, &mut grown, observer)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+
+        let first: Vec<(Entry, Place)> =
+            tasks.iter().filter_map(|task| passes.find(&task.problem.id)).collect();
+        let standing = |(entry, _): &(Entry, Place)| Standing {
+            sequences: entry.graded.sequences(),
+            finished: true,
+            solved: entry.graded.solved(),
+        };
+        let standings: Vec<Standing> = first.iter().map(standing).collect();
+        let extra = plan.extra(method, &standings);
+        let mut waiting = VecDeque::new();
+        for (index, (entry, place)) in first.iter().enumerate() {
+            let task = &tasks[index];
+            match (extra[index], method.reallocation()) {
+                _ if folder.has(&entry.id) => {}
+                (1.., Some(how)) => waiting.push_back(Seedling {
+                    index,
+                    prompt: task.prompt.clone(),
+                    from: From::Place(place.clone()),
+                    strategy: plan.reallocate(how, standings[index].sequences, extra[index]),
+                }),
+                _ => folder.append(&sample(
+                    task,
+                    &place.tree()?,
+                    &entry.graded,
+                    entry.seconds,
+                    cap,
+                    &*spell,
+                ))?,
+            }
+        }
+        if waiting.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let chosen = extra.iter().filter(|&&extra| extra > 0).count();
+        observer.stage(Stage::Second, chosen, chosen - waiting.len());
+        let mut grown = |index: usize, tree: Tree, seconds: f64| {
+            let task: &Task = &tasks[index];
+            let graded = grade(task, &tree, &*spell)?;
+            let seconds = first[index].0.seconds + seconds;
+            Ok(folder.append(&sample(task, &tree, &graded, seconds, cap, &*spell))?)
+        };
+        self.grow(waiting, &mut grown, observer)
+    }
+
+    /// The prompts that have not been through the first pass.
+    fn openings(&self, plan: &Plan, method: Method, has: impl Fn(&str) -> bool) -> VecDeque<Seedling> {
+        let missing = self.tasks.iter().enumerate().filter(|(_, task)| !has(&task.problem.id));
+        let seedling = |(index, task): (usize, &Task)| Seedling {
+            index,
+            prompt: task.prompt.clone(),
+            from: From::Seed(plan.seed),
+            strategy: plan.opening(method, &task.prompt),
+        };
+        missing.map(seedling).collect()
+    }
+
+    fn grow(
+        &mut self,
+        waiting: VecDeque<Seedling>,
+        grown: &mut dyn FnMut(usize, Tree, f64) -> Result<(), BenchError>,
+        observer: &mut dyn Observer,
+    ) -> Result<ControlFlow<()>, BenchError> {
+        let mut nursery = Nursery::new(waiting, self.at_once, grown, observer);
+        let result = self.engine.grow(&mut nursery);
+        // What failed here made the engine stop, so it comes first.
+        let flow = nursery.end()?;
+        result.map_err(|error| BenchError::Engine(Box::new(error)))?;
+        Ok(flow)
+    }
+}
+
+/// Grades every sequence of a tree.
+fn grade(task: &Task, tree: &Tree, spell: &dyn Fn(&[Token]) -> String) -> Result<Outcome, BenchError> {
+    let responses: Vec<String> = tree.ids().map(|id| spell(&tree.path(id))).collect();
+    let verdicts = task
+        .problem
+        .grade_all(&responses)
+        .map_err(|source| BenchError::Judge { id: task.problem.id.clone(), source })?;
+    // What a method gave up says nothing, even where it looks like an answer.
+    let given: Vec<bool> = tree.sequences().iter().map(|s| s.finish != Some(Finish::Halted)).collect();
+    Ok(Outcome {
+        answers: verdicts.iter().zip(&given).map(|(v, &given)| v.answer.clone().filter(|_| given)).collect(),
+        correct: verdicts.iter().zip(&given).map(|(v, &given)| given && v.correct.unwrap_or(false)).collect(),
+        weights: tree.weights(),
+        tokens: tree.tokens_generated(),
+    })
+}
+
+fn sample(
+    task: &Task,
+    tree: &Tree,
+    graded: &Outcome,
+    seconds: f64,
+    cap: usize,
+    spell: &dyn Fn(&[Token]) -> String,
+) -> Sample {
+    let (id, known) = (task.problem.id.clone(), task.problem.judge.kind() != Kind::None);
+    let mut sample = Sample::new(id, task.prompt.tokens.len(), tree, graded, known, spell);
+    sample.seconds = seconds;
+    sample.saturated = tree.len() >= cap;
+    sample
+}
+
+/// What came out of a run, from its samples alone.
+pub fn metrics(samples: &[Sample]) -> Metrics {
+    let outcomes: Vec<Outcome> = samples.iter().map(Sample::outcome).collect();
+    Metrics::of(&outcomes, samples.iter().map(|s| s.seconds).sum())
+}

@@ -1,0 +1,159 @@
+//! Several runs in one folder: methods side by side, seeds, the points of a sweep.
+//!
+//! Each run has a folder of its own below the campaign's (a single run is the campaign's folder itself). Runs that begin with
+//! the same first pass share it. A run that is complete is never run again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use eager_core::{Engine, Method, Metrics, Plan};
+use sha2::{Digest, Sha256};
+
+use crate::bench::{self, Bench, BenchError, Observer, Passes, Speller, Task};
+use crate::run::{Asked, Folder, Lock, Manifest, RunError, replace};
+
+/// Does this option only matter to a second pass?
+pub fn is_late(option: &str) -> bool {
+    option == "surplus" || option.starts_with("regrow")
+}
+
+/// One run of a campaign.
+#[derive(Debug, Clone)]
+pub struct Trial {
+    /// Its folder below the campaign's; empty for a campaign that is one run.
+    pub name: String,
+    pub method: Method,
+    pub plan: Plan,
+    pub manifest: Manifest,
+    pub tasks: Arc<Vec<Task>>,
+}
+
+impl Trial {
+    pub fn folder(&self, root: &Path) -> PathBuf {
+        if self.name.is_empty() { root.to_owned() } else { root.join(&self.name) }
+    }
+
+    /// The name of the first pass that it shares with others, if it has to be kept.
+    fn first_pass(&self, others: &[Trial]) -> Option<String> {
+        if !self.method.forks() {
+            return None;
+        }
+        let key = self.first_pass_key();
+        let wants = |trial: &&Trial| trial.method.reallocation().is_some() && trial.first_pass_key() == key;
+        others.iter().find(wants).map(|_| key)
+    }
+
+    /// All that a first pass depends on.
+    fn first_pass_key(&self) -> String {
+        let mut manifest = self.manifest.clone();
+        manifest.method = Method::EagerInit.to_string();
+        manifest.model.path = None;
+        manifest.parameters.options.retain(|name, _| !is_late(name));
+        // A manifest is plain data, so this cannot fail; without it, no pass would be shared.
+        let text = serde_json::to_vec(&manifest).unwrap_or_else(|_| self.name.clone().into_bytes());
+        Sha256::digest(&text)[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Where first passes are while a campaign is under way.
+const PASSES: &str = "first-pass";
+
+/// Looks on while runs go by.
+pub trait Spectator: Observer {
+    /// A run begins, or goes on.
+    fn run(&mut self, trial: &Trial) {
+        let _ = trial;
+    }
+
+    /// It is complete.
+    fn complete(&mut self, trial: &Trial, metrics: &Metrics) {
+        let _ = (trial, metrics);
+    }
+}
+
+impl Spectator for () {}
+
+/// A campaign's folder, with this process as its only writer.
+#[derive(Debug)]
+pub struct Campaign {
+    root: PathBuf,
+    trials: Vec<Trial>,
+    folders: Vec<Folder>,
+    _lock: Option<Lock>,
+}
+
+impl Campaign {
+    /// Opens every run's folder before any begins, so that what cannot work is told at once.
+    pub fn open(root: &Path, trials: Vec<Trial>, asked: &[Asked], resume: bool) -> Result<Self, RunError> {
+        let nested = trials.iter().all(|trial| !trial.name.is_empty());
+        if nested && root.join("run.json").exists() {
+            return Err(RunError::Exists(root.to_owned()));
+        }
+        // A single run's folder is locked by the run.
+        let lock = nested.then(|| Lock::take(root)).transpose()?;
+        let open = |trial: &Trial| Folder::open(&trial.folder(root), &trial.manifest, asked, resume);
+        let folders = trials.iter().map(open).collect::<Result<_, _>>()?;
+        Ok(Campaign { root: root.to_owned(), trials, folders, _lock: lock })
+    }
+
+    /// Runs what is not complete, in order.
+    pub fn run<E: Engine>(
+        &mut self,
+        engine: &mut E,
+        spell: &Speller,
+        at_once: usize,
+        spectator: &mut dyn Spectator,
+    ) -> Result<ControlFlow<()>, BenchError> {
+        for index in 0..self.trials.len() {
+            let (trial, folder) = (&self.trials[index], &mut self.folders[index]);
+            if folder.finished().len() < trial.tasks.len() {
+                spectator.run(trial);
+                let mut passes = match trial.first_pass(&self.trials) {
+                    Some(key) => Some(open_passes(&self.root, &key)?),
+                    None => None,
+                };
+                let mut bench = Bench { engine, tasks: &trial.tasks, spell: Arc::clone(spell), at_once };
+                let flow = bench.run(folder, &trial.plan, trial.method, passes.as_mut(), spectator)?;
+                if flow.is_break() {
+                    return Ok(flow);
+                }
+            }
+            let metrics = bench::metrics(&folder.samples()?);
+            folder.write_metrics(&BTreeMap::from([(trial.method.to_string(), metrics)]))?;
+            spectator.complete(trial, &metrics);
+        }
+        self.tidy()?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// First passes have served when all runs are complete.
+    fn tidy(&self) -> Result<(), RunError> {
+        let passes = self.root.join(PASSES);
+        match fs::remove_dir_all(&passes) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(RunError::io("remove", &passes)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub fn trials(&self) -> &[Trial] {
+        &self.trials
+    }
+
+    /// Puts a file beside the runs.
+    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, RunError> {
+        let path = self.root.join(name);
+        replace(&path, |out| out.write_all(text.as_bytes()))?;
+        Ok(path)
+    }
+}
+
+fn open_passes(root: &Path, key: &str) -> Result<Passes, RunError> {
+    let folder = root.join(PASSES);
+    fs::create_dir_all(&folder).map_err(RunError::io("create", &folder))?;
+    Passes::open(&folder.join(format!("{key}.jsonl")))
+}

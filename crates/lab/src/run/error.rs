@@ -1,0 +1,45 @@
+//! What can be wrong with a run's folder, each with what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    #[error("cannot {doing} {}: {source}", path.display())]
+    Io { doing: &'static str, path: PathBuf, source: io::Error },
+    #[error("another process is writing to {}; wait for it, or name another folder", .0.display())]
+    Taken(PathBuf),
+    #[error("{} holds a run already; --resume goes on with it, or name another folder", .0.display())]
+    Exists(PathBuf),
+    #[error("{} is not empty and holds no run; name another folder", .0.display())]
+    NotEmpty(PathBuf),
+    #[error("there is no run in {}: no run.json there or in a folder below it", .0.display())]
+    NotARun(PathBuf),
+    #[error("{} is damaged: {why}", path.display())]
+    Manifest { path: PathBuf, why: String },
+    #[error(
+        "{} has the layout {found}, and this program reads {known}; use the version of eager that wrote it",
+        path.display()
+    )]
+    Format { path: PathBuf, found: u64, known: u32 },
+    #[error(
+        "{} was begun with another {what} ({was}, now {now}); ask for the same, or name another folder",
+        path.display()
+    )]
+    Differs { path: PathBuf, what: String, was: String, now: String },
+    #[error("line {line} of {} is damaged: {why}; remove that line, and --resume decodes the prompt again", path.display())]
+    Damaged { path: PathBuf, line: usize, why: String },
+}
+
+impl RunError {
+    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| RunError::Io { doing, path, source }
+    }
+
+    /// Was this a mistake in what was asked for, as opposed to something that went wrong?
+    pub fn is_usage(&self) -> bool {
+        !matches!(self, RunError::Io { .. } | RunError::Manifest { .. } | RunError::Damaged { .. })
+    }
+}

@@ -1,0 +1,195 @@
+//! A run's folder while it is written: one process at a time, and nothing that a kill could spoil.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::journal::{Journal, lines, replace};
+use super::{Asked, FORMAT, Manifest, RunError, Sample};
+
+pub const MANIFEST: &str = "run.json";
+pub const SAMPLES: &str = "samples.jsonl";
+pub const PROBLEMS: &str = "problems.jsonl";
+pub const METRICS: &str = "metrics.json";
+
+/// Keeps others from writing to a folder, until it is dropped or its process has died.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    pub fn take(folder: &Path) -> Result<Self, RunError> {
+        fs::create_dir_all(folder).map_err(RunError::io("create", folder))?;
+        let path = folder.join(".lock");
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(RunError::io("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(RunError::Taken(folder.to_owned())),
+            Err(TryLockError::Error(error)) => Err(RunError::io("lock", &path)(error)),
+        }
+    }
+}
+
+/// A run that this process may write to.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    samples: Journal,
+    /// Ids of the prompts that are in `samples.jsonl`, in its order.
+    finished: Vec<String>,
+    _lock: Lock,
+}
+
+impl Folder {
+    /// Begins a run, or goes on with one: then it must have been asked the same.
+    pub fn open(
+        path: &Path,
+        manifest: &Manifest,
+        problems: &[Asked],
+        resume: bool,
+    ) -> Result<Self, RunError> {
+        let lock = Lock::take(path)?;
+        match read_manifest(path)? {
+            Some(_) if !resume => return Err(RunError::Exists(path.to_owned())),
+            Some(begun) => same(path, &begun, manifest)?,
+            None => {
+                if fs::exists(path.join(SAMPLES)).unwrap_or(false) {
+                    return Err(RunError::NotEmpty(path.to_owned()));
+                }
+                if !problems.is_empty() {
+                    replace(&path.join(PROBLEMS), |out| write_lines(out, problems))?;
+                }
+                // Last: a folder without it was never begun.
+                replace(&path.join(MANIFEST), |out| write_pretty(out, manifest))?;
+            }
+        }
+        let samples = path.join(SAMPLES);
+        let journal = Journal::open(&samples)?;
+        let mut finished = Vec::new();
+        for (number, sample) in lines::<Sample>(&samples)?.enumerate() {
+            let sample = sample?;
+            if finished.contains(&sample.id) {
+                let why = format!("the prompt {} has a line already", sample.id);
+                return Err(RunError::Damaged { path: samples, line: number + 1, why });
+            }
+            finished.push(sample.id);
+        }
+        Ok(Folder { path: path.to_owned(), samples: journal, finished, _lock: lock })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn finished(&self) -> &[String] {
+        &self.finished
+    }
+
+    pub fn has(&self, id: &str) -> bool {
+        self.finished.iter().any(|known| known == id)
+    }
+
+    /// Adds a finished prompt.
+    pub fn append(&mut self, sample: &Sample) -> Result<(), RunError> {
+        self.samples.append(sample)?;
+        self.finished.push(sample.id.clone());
+        Ok(())
+    }
+
+    /// Puts the lines into the order of `ids`: prompts finish in whatever order they will, and two runs of the same should
+    /// be the same file.
+    pub fn sort(&mut self, ids: &[String]) -> Result<(), RunError> {
+        if self.finished == ids {
+            return Ok(());
+        }
+        let path = self.path.join(SAMPLES);
+        let text = fs::read(&path).map_err(RunError::io("read", &path))?;
+        let lines: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b'\n').collect();
+        let line =
+            |id: &String| self.finished.iter().position(|known| known == id).and_then(|at| lines.get(at));
+        replace(&path, |out| ids.iter().filter_map(line).try_for_each(|line| out.write_all(line)))?;
+        self.samples = Journal::open(&path)?;
+        self.finished = ids.iter().filter(|id| self.finished.contains(id)).cloned().collect();
+        Ok(())
+    }
+
+    pub fn samples(&self) -> Result<Vec<Sample>, RunError> {
+        lines(&self.path.join(SAMPLES))?.collect()
+    }
+
+    pub fn write_metrics(&self, metrics: &impl Serialize) -> Result<(), RunError> {
+        replace(&self.path.join(METRICS), |out| write_pretty(out, metrics))
+    }
+}
+
+/// What a run was asked; `None` where none was begun.
+pub fn read_manifest(folder: &Path) -> Result<Option<Manifest>, RunError> {
+    let path = folder.join(MANIFEST);
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(RunError::io("read", &path)(error)),
+    };
+    let bad = |error: serde_json::Error| RunError::Manifest { path: path.clone(), why: error.to_string() };
+    let value: serde_json::Value = serde_json::from_slice(&text).map_err(bad)?;
+    // Before anything else is believed.
+    match value.get("format").and_then(serde_json::Value::as_u64) {
+        Some(found) if found == u64::from(FORMAT) => serde_json::from_value(value).map(Some).map_err(bad),
+        Some(found) => Err(RunError::Format { path, found, known: FORMAT }),
+        None => Err(RunError::Manifest { path, why: "it does not say which format it has".to_owned() }),
+    }
+}
+
+/// The first thing in which two runs differ.
+fn same(path: &Path, was: &Manifest, now: &Manifest) -> Result<(), RunError> {
+    let [was, now] = [was, now].map(|manifest| {
+        let mut flat = Vec::new();
+        flatten("", &serde_json::to_value(manifest).unwrap_or_default(), &mut flat);
+        flat
+    });
+    let value = |of: &[(String, String)], key: &str| {
+        of.iter().find(|(known, _)| known == key).map_or("nothing".to_owned(), |(_, value)| value.clone())
+    };
+    let keys = was.iter().chain(&now).map(|(key, _)| key.as_str());
+    // Where it lies does not matter: its hash does.
+    for key in keys.filter(|&key| key != "model.path") {
+        let (was, now) = (value(&was, key), value(&now, key));
+        if was != now {
+            return Err(RunError::Differs { path: path.to_owned(), what: key.to_owned(), was, now });
+        }
+    }
+    Ok(())
+}
+
+fn flatten(name: &str, value: &serde_json::Value, into: &mut Vec<(String, String)>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (key, value) in fields {
+                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                flatten(&name, value, into);
+            }
+        }
+        value => into.push((name.to_owned(), value.to_string())),
+    }
+}
+
+fn write_lines(out: &mut dyn Write, lines: &[impl Serialize]) -> std::io::Result<()> {
+    for line in lines {
+        serde_json::to_writer(&mut *out, line)?;
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+pub(crate) fn write_pretty(out: &mut dyn Write, value: &impl Serialize) -> std::io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    out.write_all(b"\n")
+}

@@ -1,0 +1,100 @@
+//! What the engine says it decoded is what the samples hold: nothing twice, nothing lost.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use eager_core::method::Reallocation;
+use eager_core::{Forking, Method, Plan, Prompt, Pulse, Settings};
+use eager_lab::bench::{Bench, Observer, Passes, Speller, Stage, Task, metrics};
+use eager_lab::run::{FORMAT, Folder, Manifest, ModelInfo, Parameters, SuiteInfo};
+use eager_lab::suite::{Request, Suite};
+use eager_native::load::{ChatOptions, Checkpoint, Message};
+use eager_native::{Isa, Model, NativeEngine, Options};
+
+/// Adds up what the engine says at the end of each stage.
+#[derive(Default)]
+struct Count {
+    before: usize,
+    now: usize,
+}
+
+impl Observer for Count {
+    fn stage(&mut self, _: Stage, _: usize, _: usize) {
+        self.before += std::mem::take(&mut self.now);
+    }
+
+    fn pulse(&mut self, pulse: &Pulse) -> ControlFlow<()> {
+        self.now = pulse.decoded;
+        ControlFlow::Continue(())
+    }
+}
+
+fn manifest(method: Method) -> Manifest {
+    Manifest {
+        format: FORMAT,
+        version: "test".to_owned(),
+        model: ModelInfo {
+            name: "acorn".to_owned(),
+            hash: String::new(),
+            path: None,
+            engine: "native".to_owned(),
+        },
+        suite: SuiteInfo { name: "acorn".to_owned(), hash: String::new(), problems: 10 },
+        method: method.to_string(),
+        parameters: Parameters {
+            max_sequences: 6,
+            max_tokens: 400,
+            temperature: 0.6,
+            top_p: 0.95,
+            top_k: 0,
+            min_p: 0.0,
+            theta: Some(0.3),
+            entropy_top_k: 20,
+            entropy_temperature: None,
+            options: Default::default(),
+        },
+        seed: 1,
+    }
+}
+
+#[test]
+fn tokens_of_samples_are_the_engines_count() {
+    let checkpoint = Arc::new(Checkpoint::from_gguf_bytes(eager_acorn::GGUF).unwrap());
+    let model = Arc::new(Model::load(&checkpoint, Isa::detect()).unwrap());
+    let mut engine = NativeEngine::new(model, Options::default()).unwrap();
+    let suite = Suite::open(&Request { limit: Some(10), ..Request::new("acorn") }).unwrap();
+    let speller: Speller = {
+        let checkpoint = Arc::clone(&checkpoint);
+        Arc::new(move |tokens| checkpoint.tokenizer.decode(tokens))
+    };
+    let settings = Arc::new(Settings {
+        max_tokens: 400,
+        stop: checkpoint.config.stop_tokens.clone(),
+        reasoning_end: checkpoint.tokenizer.encode("</think>").unwrap(),
+        ..Settings::default()
+    });
+    let task = |(key, problem): (usize, &eager_lab::suite::Problem)| {
+        let chat = checkpoint.chat.as_ref().unwrap();
+        let text = chat.render(&[Message::new("user", &problem.message)], &ChatOptions::default()).unwrap();
+        let tokens = checkpoint.encode_prompt(&text).unwrap().into();
+        let prompt = Prompt { tokens, settings: Arc::clone(&settings), key: key as u64, answers: None };
+        Task::new(problem.clone(), prompt, Arc::clone(&speller))
+    };
+    let tasks: Vec<Task> = suite.problems.iter().enumerate().map(task).collect();
+    let plan = Plan::new(1, Forking::new(0.3, 6));
+    for method in Method::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = Folder::open(folder.path(), &manifest(method), &[], false).unwrap();
+        let mut passes = method
+            .reallocation()
+            .map(|_: Reallocation| Passes::open(&folder.path().join("first-pass.jsonl")).unwrap());
+        let mut count = Count::default();
+        let mut bench = Bench { engine: &mut engine, tasks: &tasks, spell: Arc::clone(&speller), at_once: 4 };
+        let flow = bench.run(&mut run, &plan, method, passes.as_mut(), &mut count).unwrap();
+        assert!(flow.is_continue());
+        let samples = run.samples().unwrap();
+        assert_eq!(metrics(&samples).tokens, count.before + count.now, "{method}");
+        let told: usize = samples.iter().map(|sample| sample.tokens_generated).sum();
+        assert_eq!(told, count.before + count.now, "{method}");
+    }
+}
