@@ -196,7 +196,7 @@ pub fn by_id(run: &Run) -> BTreeMap<&str, &Sample> {
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SubjectKey {
-    model: (String, String),
+    model: (usize, String, String),
     suite: (usize, String, String),
 }
 
@@ -204,7 +204,7 @@ impl SubjectKey {
     fn of(run: &Run) -> Self {
         let Manifest { model, suite, .. } = &run.manifest;
         SubjectKey {
-            model: (model.name.clone(), model.hash.clone()),
+            model: (names::model_rank(&model.name), model.name.clone(), model.hash.clone()),
             suite: (names::suite_rank(&suite.name), suite.name.clone(), suite.hash.clone()),
         }
     }
@@ -220,7 +220,7 @@ impl Labels {
     fn of(groups: &BTreeMap<SubjectKey, Vec<&Run>>) -> Self {
         let mut labels = Labels { models: BTreeMap::new(), suites: BTreeMap::new() };
         for SubjectKey { model, suite } in groups.keys() {
-            labels.models.entry(model.0.clone()).or_default().insert(model.1.clone());
+            labels.models.entry(model.1.clone()).or_default().insert(model.2.clone());
             labels.suites.entry(suite.1.clone()).or_default().insert(suite.2.clone());
         }
         labels
@@ -231,7 +231,7 @@ impl Labels {
             let plain = known.get(name).is_none_or(|hashes| hashes.len() < 2);
             if plain { name.to_owned() } else { format!("{name} #{}", names::short_hash(hash)) }
         };
-        (label(&self.models, &key.model.0, &key.model.1), label(&self.suites, &key.suite.1, &key.suite.2))
+        (label(&self.models, &key.model.1, &key.model.2), label(&self.suites, &key.suite.1, &key.suite.2))
     }
 }
 

@@ -290,7 +290,7 @@ fn temperatures(report: &Report, at: usize, subject: &Subject) -> Vec<Figure> {
         Figure {
             title: format!("{label} by temperature, {}", place(subject)),
             caption: "Lines span the 95% interval.".to_owned(),
-            svg: plot::bars(&Axis::share(label), &groups, &alt),
+            svg: plot::bars(&Axis::bar_share(label), &groups, &alt),
             legend: legend(lines.iter().copied()),
         }
     };
@@ -318,6 +318,11 @@ pub fn peaks(cell: &Cell, percentile: f64) -> BTreeMap<String, (f64, f64)> {
     seen.into_iter().filter_map(pair).collect()
 }
 
+/// Two digits, with a real minus.
+fn minus(value: f64) -> String {
+    format!("{value:.2}").replace('-', "\u{2212}")
+}
+
 /// Is the model unsure where it fails?
 fn correlation(report: &Report, subject: &Subject) -> Option<Figure> {
     let cell = subject.method(names::FULL_PARALLEL).or_else(|| subject.primary().next())?;
@@ -328,13 +333,13 @@ fn correlation(report: &Report, subject: &Subject) -> Option<Figure> {
     let r = correlate(&points, &report.draws);
     let said = match r {
         Some(r) => {
-            let interval =
-                format::interval(&r, |v| format!("{v:.2}")).map(|i| format!(" ({i})")).unwrap_or_default();
-            format!("Pearson's r = {:.2}{interval}", r.value)
+            let interval = format::interval(&r, minus).map(|i| format!(" ({i})")).unwrap_or_default();
+            format!("Pearson's r = {}{interval}", minus(r.value))
         }
         None => "All problems are alike in one of the two, so there is no correlation".to_owned(),
     };
-    let x = Axis::over("peak entropy (nats)", points.iter().map(|p| p.0), |v| format!("{:.1}", v + 0.0));
+    let x =
+        Axis::before_zero("peak entropy (nats)", points.iter().map(|p| p.0), |v| format!("{:.1}", v + 0.0));
     let alt =
         format!("Peak entropy against pass rate of {} problems, {}: {said}", points.len(), place(subject));
     Some(Figure {

@@ -47,9 +47,10 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// An interval in the same form as its number, as `low to high`.
+/// An interval in the same form as its number, as `low to high`; `None` where it reads as a single number.
 pub fn interval(estimate: &Estimate, form: fn(f64) -> String) -> Option<String> {
-    estimate.interval.map(|i| format!("{} to {}", form(i.low), form(i.high)))
+    let (low, high) = estimate.interval.map(|i| (form(i.low), form(i.high)))?;
+    (low != high).then(|| format!("{low} to {high}"))
 }
 
 /// A setting such as theta, without the noise of its binary form.
@@ -85,11 +86,15 @@ pub fn escape(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\t' | '\n' => out.push(c),
-            c if c.is_control() || matches!(c, '\u{FFFE}' | '\u{FFFF}') => out.push('\u{FFFD}'),
-            c => out.push(c),
+            c => out.push(shown(c)),
         }
     }
     out
+}
+
+/// A character, or what stands for one that no document may hold.
+pub fn shown(c: char) -> char {
+    if c.is_control() || matches!(c, '\u{FFFE}' | '\u{FFFF}') { '\u{FFFD}' } else { c }
 }
 
 /// Text for a cell of a Markdown table.

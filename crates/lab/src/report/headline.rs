@@ -38,40 +38,45 @@ pub fn inventory(report: &Report) -> Vec<(&'static str, String)> {
     .collect()
 }
 
-/// A sentence or two for each subject in which something can be compared.
+/// What can be said of each subject: how the strongest method did and, where there is one subject only, the thriftiest.
 pub fn sentences(report: &Report) -> Vec<String> {
     let subjects = report.subjects();
     if subjects.iter().all(|s| s.problems.is_empty()) {
         return vec!["No prompt is finished yet.".to_owned()];
     }
-    (0..subjects.len()).filter_map(|at| of_subject(report, at)).collect()
+    (0..subjects.len()).flat_map(|at| of_subject(report, at)).collect()
 }
 
-fn of_subject(report: &Report, at: usize) -> Option<String> {
+fn of_subject(report: &Report, at: usize) -> Vec<String> {
     let subject = &report.subjects()[at];
     let lines: Vec<&Line> = subject.primary.iter().map(|&cell| report.line(at, cell)).collect();
-    let place = format!("{} on {}", subject.model, names::suite(&subject.suite));
-    // The methods that were compared; what saved most, and what solved most.
+    // With one subject, the title has said which.
+    let place = match report.subjects() {
+        [_] => String::new(),
+        _ => format!("{} on {}: ", subject.model, names::suite(&subject.suite)),
+    };
+    // EAGer is what the report is about; other methods speak up only where it was not run.
     let compared: Vec<&Line> = lines.iter().copied().filter(|l| l.against.is_some()).collect();
+    let ours: Vec<&Line> = compared.iter().copied().filter(|l| l.method.starts_with("eager")).collect();
+    let compared = if ours.is_empty() { compared } else { ours };
     let value = |e: Option<Estimate>| e.map_or(f64::NEG_INFINITY, |e| e.value);
     let saved = |l: &&&Line| value(l.against.and_then(|a| a.saved));
     let solved = |l: &&&Line| value(l.pass_at_k);
     let order = |a: f64, b: f64| a.total_cmp(&b);
-    let thriftiest = compared.iter().max_by(|a, b| order(saved(a), saved(b)));
+    // Of equals the first, which is the simplest.
+    let thriftiest = compared.iter().rev().max_by(|a, b| order(saved(a), saved(b)));
     let strongest =
-        compared.iter().max_by(|a, b| order(solved(a), solved(b)).then(order(saved(a), saved(b))));
+        compared.iter().rev().max_by(|a, b| order(solved(a), solved(b)).then(order(saved(a), saved(b))));
     let (Some(thriftiest), Some(strongest)) = (thriftiest, strongest) else {
-        let first = lines.first()?;
-        let pass = first.pass_at_k?;
-        let name = names::method(&first.method);
-        return Some(format!("{place}: {name} has pass@k {}.", with_interval(&pass, share)));
+        let said = |l: &&Line| Some((names::method(&l.method), with_interval(&l.pass_at_k?, share)));
+        let alone = lines.first().and_then(said);
+        return alone.map(|(name, pass)| format!("{place}{name} has pass@k {pass}.")).into_iter().collect();
     };
-    let mut text = format!("{place}: {}", against(strongest));
-    if !std::ptr::eq(*thriftiest, *strongest) {
-        text.push(' ');
-        text.push_str(&against(thriftiest));
+    let mut sentences = vec![format!("{place}{}", against(strongest))];
+    if report.subjects().len() == 1 && !std::ptr::eq(*thriftiest, *strongest) {
+        sentences.push(against(thriftiest));
     }
-    Some(text)
+    sentences
 }
 
 /// One method beside full-parallel.
@@ -91,29 +96,47 @@ fn against(line: &Line) -> String {
         None => format!("{name} was compared with full-parallel"),
     };
     if let Some(difference) = against.and_then(|a| a.pass_at_k) {
-        let sure = difference.interval.is_some_and(|i| !i.contains(0.0));
         let said = with_interval(&difference, signed);
-        text.push_str(&match (sure, difference.value) {
-            (_, 0.0) => ", at the same pass@k".to_owned(),
-            (true, v) if v > 0.0 => format!(", and solved more: pass@k {said}"),
-            (true, _) => format!(", and solved less: pass@k {said}"),
-            (false, _) => format!(", with a difference in pass@k that may be chance: {said}"),
+        text.push_str(&match verdict(&difference) {
+            Verdict::Same => ", at the same pass@k".to_owned(),
+            Verdict::Better => format!(", and solved more: pass@k {said}"),
+            Verdict::Worse => format!(", and solved less: pass@k {said}"),
+            Verdict::Unsure => format!(", with a difference in pass@k that may be chance: {said}"),
         });
     }
     text.push('.');
-    if let Some(gain) = line.equal_tokens.and_then(|e| e.pass_gain) {
-        let sure = gain.interval.is_some_and(|i| !i.contains(0.0));
-        let verdict = match (sure, gain.value > 0.0) {
-            (false, _) => "no sure difference from",
-            (true, true) => "better than",
-            (true, false) => "worse than",
+    if let Some((then, gain)) = line.equal_tokens.and_then(|e| Some((e.pass_at_k?, e.pass_gain?))) {
+        let verdict = match verdict(&gain) {
+            Verdict::Same => "the same",
+            Verdict::Better => "which is less",
+            Verdict::Worse => "which is more",
+            Verdict::Unsure => "a difference that may be chance",
         };
         text.push_str(&format!(
-            " With equal tokens that is {verdict} full-parallel: {}.",
+            " The same tokens would have brought full-parallel a pass@k of {}, {verdict}: {}.",
+            share(then.value),
             with_interval(&gain, signed)
         ));
     }
     text
+}
+
+enum Verdict {
+    Same,
+    Better,
+    Worse,
+    Unsure,
+}
+
+/// What may be said of a difference. A bound that reads as zero is zero.
+fn verdict(difference: &Estimate) -> Verdict {
+    const READS_AS_ZERO: f64 = 0.0005;
+    match difference.interval {
+        Some(i) if i.low >= READS_AS_ZERO => Verdict::Better,
+        Some(i) if i.high <= -READS_AS_ZERO => Verdict::Worse,
+        _ if difference.value.abs() < READS_AS_ZERO => Verdict::Same,
+        _ => Verdict::Unsure,
+    }
 }
 
 fn with_interval(estimate: &Estimate, form: fn(f64) -> String) -> String {

@@ -182,15 +182,16 @@ impl EqualTokens {
             cons.extend(outcomes.iter().map(|o| equal_tokens::cons(o, share)).collect::<Option<Vec<f64>>>());
         }
         let bootstrap = draws.of(ids.len());
-        let ours: fn(fn(&Score) -> f64, &[(&str, &Score, &Score)]) -> Vec<f64> =
-            |value, of| of.iter().map(|(_, ours, _)| value(ours)).collect();
+        let ours = |value: fn(&Score) -> f64| -> Vec<f64> {
+            graded.iter().map(|(_, ours, _)| value(ours)).collect()
+        };
         let pass = over_seeds(&pass, ids.len());
         let cons = (cons.len() == full.runs.len()).then(|| over_seeds(&cons, ids.len()));
         Some(EqualTokens {
             pass_at_k: bootstrap.mean(&pass),
-            pass_gain: bootstrap.difference(&ours(|s| s.pass, &graded), &pass),
+            pass_gain: bootstrap.difference(&ours(|s| s.pass), &pass),
             cons_at_k: cons.as_ref().and_then(|c| bootstrap.mean(c)),
-            cons_gain: cons.as_ref().and_then(|c| bootstrap.difference(&ours(|s| s.cons, &graded), c)),
+            cons_gain: cons.as_ref().and_then(|c| bootstrap.difference(&ours(|s| s.cons), c)),
         })
     }
 }

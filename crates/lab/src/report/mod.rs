@@ -1,7 +1,7 @@
 //! Any number of runs as one document: tables, pictures, and every problem's tree.
 //!
-//! [`cells`] groups runs into what can be compared, [`lines`] puts numbers with intervals on them, and everything after that
-//! only draws: [`tables`] and [`figures`] say what is shown, [`html`] and [`markdown`] in which form. All numbers come from the
+//! `cells` groups runs into what can be compared, `lines` puts numbers with intervals on them, and everything after that
+//! only draws: `tables` and `figures` say what is shown, `html` and `markdown` in which form. All numbers come from the
 //! finished prompts of the runs and from nothing else, so whoever has the folders can make the report again.
 
 mod cells;
@@ -20,11 +20,12 @@ mod table;
 mod tables;
 mod trees;
 
-pub use cells::{Cell, Comparison, Score, Subject};
+pub use cells::{Cell, Score, Subject};
 pub use lines::{Against, EqualTokens, Line};
-pub use table::{Entry, Row, Table};
+pub use table::{Better, Column, Entry, Row, Table};
 
 use crate::run::Run;
+use cells::Comparison;
 use lines::Draws;
 
 /// What goes into a report.

@@ -16,6 +16,9 @@ const SUITES: [(&str, &str); 5] = [
     ("humaneval-plus", "HumanEval Plus"),
 ];
 
+/// Models in the order of the paper's tables, by size.
+const MODELS: [&str; 4] = ["SmolLM3-3B", "Qwen3-4B", "DeepSeek-R1-0528-Qwen3-8B", "gpt-oss-20b"];
+
 /// A method's name without how it reallocates.
 pub fn base(method: &str) -> &str {
     method.split('/').next().unwrap_or(method)
@@ -23,6 +26,11 @@ pub fn base(method: &str) -> &str {
 
 pub fn method_rank(method: &str) -> usize {
     METHODS.iter().position(|m| *m == base(method)).unwrap_or(METHODS.len())
+}
+
+pub fn model_rank(model: &str) -> usize {
+    let profile = Profile::of(model).name;
+    MODELS.iter().position(|m| *m == profile).unwrap_or(MODELS.len())
 }
 
 pub fn suite_rank(suite: &str) -> usize {

@@ -11,7 +11,7 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::report::format::escape;
+use crate::report::format::{escape, shown};
 use crate::statistics::Interval;
 
 const INK: RGBColor = RGBColor(1, 1, 1);
@@ -21,11 +21,11 @@ const SERIES: u8 = 16;
 
 /// In units of the picture. Coordinates are whole numbers, so they are finer than pixels.
 const WIDTH: u32 = 960;
-const TEXT: f64 = 34.0;
-const SMALL: f64 = 28.0;
+const TEXT: f64 = 42.0;
+const SMALL: f64 = 38.0;
 
 /// One end of a picture to the other.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Axis {
     pub label: String,
     pub range: Range<f64>,
@@ -58,10 +58,17 @@ impl Axis {
         Axis { label: label.to_owned(), range: 0.0..step * count as f64, ticks, form }
     }
 
+    /// From a little before zero, so that a mark at zero is whole.
+    pub fn before_zero(label: &str, values: impl IntoIterator<Item = f64>, form: fn(f64) -> String) -> Self {
+        let mut axis = Axis::from_zero(label, values, form);
+        axis.range.start = -0.04 * axis.range.end;
+        axis
+    }
+
     /// A share of one, whole.
     pub fn share(label: &str) -> Self {
         let ticks = (0..=5).map(|i| f64::from(i) / 5.0).collect();
-        Axis { label: label.to_owned(), range: 0.0..1.06, ticks, form: |v| format!("{v:.1}") }
+        Axis { label: label.to_owned(), range: -0.04..1.08, ticks, form: |v| format!("{v:.1}") }
     }
 
     /// Shares of one, as near as the values allow.
@@ -70,6 +77,12 @@ impl Axis {
         axis.ticks.retain(|t| (-1e-9..=1.0 + 1e-9).contains(t));
         axis.range = axis.range.start.max(-0.02)..axis.range.end.min(1.02);
         axis
+    }
+
+    /// The same from zero, for bars.
+    pub fn bar_share(label: &str) -> Self {
+        let axis = Axis::share(label);
+        Axis { range: 0.0..axis.range.end, ..axis }
     }
 
     /// Names at whole places.
@@ -210,10 +223,10 @@ fn chart<'a, 'b>(
     let widest = y.ticks.iter().map(|t| (y.form)(*t).chars().count()).max().unwrap_or(1) as u32;
     let mut chart = ChartBuilder::on(area)
         .margin(10)
-        .margin_right(28)
-        .margin_top(16)
-        .x_label_area_size(if x.label.is_empty() { 50 } else { 88 })
-        .y_label_area_size(66 + 15 * widest)
+        .margin_right(52)
+        .margin_top(28)
+        .x_label_area_size(if x.label.is_empty() { 56 } else { 104 })
+        .y_label_area_size(70 + 19 * widest)
         .build_cartesian_2d(x.clone(), y.clone())?;
     let x_form = |v: &f64| match x_names {
         Some(names) => names.get(*v as usize).map(|n| plain(n)).unwrap_or_default(),
@@ -242,7 +255,7 @@ fn chart<'a, 'b>(
 
 /// Text without what no document may hold.
 fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(shown).collect()
 }
 
 /// Curves over two numbers. `rules` are values of `y` to hold them against.
@@ -261,7 +274,7 @@ pub fn curves(x: &Axis, y: &Axis, curves: &[Curve], rules: &[(f64, &'static str)
                 chart.draw_series(LineSeries::new(path, colour.stroke_width(4)))?;
             }
             for mark in &curve.points {
-                draw_interval(&mut chart, mark.x, mark.interval, &y.range, 2)?;
+                draw_interval(&mut chart, mark.x, mark.interval, &y.range, colour)?;
                 chart.draw_series([Circle::new((mark.x, mark.y), 10, colour.filled())])?;
                 let text = font(SMALL).pos(Pos::new(HPos::Center, VPos::Bottom));
                 chart.draw_series([
@@ -298,9 +311,9 @@ pub fn bars(y: &Axis, groups: &[Bars], alt: &str) -> String {
                 let corners = [(left + width * 0.06, 0.0), (left + width * 0.94, bar.value)];
                 chart.draw_series([Rectangle::new(corners, colour.filled())])?;
                 let middle = left + width / 2.0;
-                draw_interval(&mut chart, middle, bar.interval, &y.range, 5)?;
+                draw_interval(&mut chart, middle, bar.interval, &y.range, INK)?;
                 // Numbers over narrow bars would run into each other.
-                if total <= 9 {
+                if total <= 6 {
                     let text = font(SMALL).pos(Pos::new(HPos::Center, VPos::Bottom));
                     let top = bar.interval.map_or(bar.value, |i| i.high.max(bar.value)).min(y.range.end);
                     chart.draw_series([
@@ -318,22 +331,22 @@ fn draw_interval(
     x: f64,
     interval: Option<Interval>,
     within: &Range<f64>,
-    reach: i32,
+    colour: RGBColor,
 ) -> Drawn {
     let Some(Interval { low, high }) = interval else { return Ok(()) };
     let clamp = |v: f64| v.clamp(within.start, within.end);
     let (low, high) = (clamp(low), clamp(high));
-    let ink = INK.mix(0.55).stroke_width(2);
+    let ink = colour.mix(0.6).stroke_width(3);
     chart.draw_series([PathElement::new([(x, low), (x, high)], ink)])?;
     for end in [low, high] {
-        chart.draw_series([EmptyElement::at((x, end)) + PathElement::new([(-reach, 0), (reach, 0)], ink)])?;
+        chart.draw_series([EmptyElement::at((x, end)) + PathElement::new([(-6, 0), (6, 0)], ink)])?;
     }
     Ok(())
 }
 
 /// A column for each problem, in order.
 pub fn columns(y: &Axis, colour: &'static str, stacks: &[Stack], alt: &str) -> String {
-    picture(300, alt, |area, palette| {
+    picture(340, alt, |area, palette| {
         let mut x = Axis::places(stacks.len(), |v| format!("{}", (v + 0.5) as usize));
         x.label = "problem, by how often it was solved".to_owned();
         let every = (stacks.len() / 6).max(1);
@@ -363,7 +376,8 @@ mod tests {
             assert!((2..=9).contains(&axis.ticks.len()), "{axis:?}");
         }
         assert_eq!(Axis::from_zero("x", [3.9], |v| v.to_string()).ticks, [0.0, 2.0, 4.0, 6.0]);
-        assert_eq!(Axis::over("x", [], |v| v.to_string()).range.start, -1.0_f64.max(-0.5));
+        let empty = Axis::over("x", [f64::NAN], |v| v.to_string());
+        assert!(empty.range.start < empty.range.end && empty.range.end.is_finite(), "{empty:?}");
     }
 
     #[test]
@@ -374,7 +388,9 @@ mod tests {
         assert!(svg.contains("var(--init)") && svg.contains("currentColor") && svg.contains("var(--grid)"));
         assert!(!svg.contains("#01"), "a stand-in was left");
         assert!(
-            svg.contains("a&lt;b ") && svg.contains("x &amp; y") && svg.contains("a &quot;picture&quot;")
+            svg.contains("a&lt;b\u{FFFD}")
+                && svg.contains("x &amp; y")
+                && svg.contains("a &quot;picture&quot;")
         );
         assert!(svg.ends_with("</svg>"));
     }

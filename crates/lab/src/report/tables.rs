@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::report::cells::{Cell, Subject};
-use crate::report::format::{count, decimal, duration, percent, setting, share, signed};
+use crate::report::format::{count, decimal, duration, percent, plural, setting, share, signed};
 use crate::report::lines::Line;
 use crate::report::paper::{self, Quote, Setting};
 use crate::report::table::{Better, Column, Entry, Row, Table};
@@ -23,9 +23,8 @@ pub const TIME: &str = "time to decode the whole suite";
 /// All tables that the runs can fill.
 pub fn all(report: &Report) -> Vec<Table> {
     let subjects = report.subjects();
-    let mut tables: Vec<Table> = (0..subjects.len()).map(|at| performance(report, at)).collect();
-    tables.extend(recap(report));
-    tables.extend(budget(report));
+    let mut tables: Vec<Table> = recap(report).into_iter().chain(budget(report)).collect();
+    tables.extend((0..subjects.len()).map(|at| performance(report, at)));
     tables.extend(suites(report).into_iter().filter_map(|suite| thetas(report, &suite)));
     tables.extend(related(report));
     tables.extend(temperatures(report));
@@ -107,7 +106,12 @@ fn performance(report: &Report, at: usize) -> Table {
         sortable: true,
     };
     if let Some(line) = first {
-        table.title.push_str(&format!(", M {}, \u{3c4} {}", line.max_sequences, setting(line.temperature)));
+        let seeds = lines.iter().map(|l| l.seeds).max().unwrap_or(1);
+        let problems = plural(subject.problems.len(), "problem");
+        let (m, temperature) = (line.max_sequences, setting(line.temperature));
+        table
+            .title
+            .push_str(&format!(": M {m}, \u{3c4} {temperature}, {problems}, {}", plural(seeds, "seed")));
     }
     drop_empty_columns(table).mark_best()
 }
@@ -192,7 +196,9 @@ fn drop_empty_columns(mut table: Table) -> Table {
 
 /// The suites of all subjects, in order, each once.
 fn suites(report: &Report) -> Vec<String> {
-    distinct(report.subjects().iter().map(|s| s.suite.clone()))
+    let mut suites = distinct(report.subjects().iter().map(|s| s.suite.clone()));
+    suites.sort_by_key(|suite| names::suite_rank(suite));
+    suites
 }
 
 fn models(report: &Report) -> Vec<String> {
@@ -201,9 +207,7 @@ fn models(report: &Report) -> Vec<String> {
 
 fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    let mut names: Vec<String> = names.filter(|n| seen.insert(n.clone())).collect();
-    names.sort_by_key(|n| names::suite_rank(n));
-    names
+    names.filter(|n| seen.insert(n.clone())).collect()
 }
 
 /// The numbers of the cell that stands for a method, in one of the paper's tables.

@@ -204,7 +204,7 @@
       const child = tree.sequences[p];
       const h = child.forked_at_entropy;
       return el("button", { type: "button", class: "fork", onclick: () => open(p),
-        title: `#${p} forks off here with \u201c${child.ways ? visible(child.ways[1]) : ""}\u201d${h === null ? "" : `, entropy ${h.toFixed(2)}`}` }, `\u2442${p}`);
+        title: `#${p} forks off here with \u201c${child.ways ? visible(child.ways[1]) : ""}\u201d${h === null ? "" : `, entropy ${h.toFixed(2)}`}` }, `\u21b3#${p}`, h === null ? null : el("small", {}, h.toFixed(2)));
     };
     return el("div", { class: "text" }, el("p", {}, told.join(" \u00b7 ")),
       s.before ? el("span", { class: "before" }, s.before) : null, ...s.text.map(piece));
@@ -248,7 +248,7 @@
       const tokens = tree.sequences.reduce((sum, q) => sum + q.tokens, 0);
       pane.replaceChildren(
         el("p", {}, `${plural(tree.sequences.length, "sequence")}, ${right} right, ${plural(tokens, "token")} decoded`
-          + (method.seeds > 1 ? ` (seed ${method.seed} of ${method.seeds})` : "")),
+          + (method.seeds > 1 ? ` with seed ${method.seed}; ${method.seeds} seeds were run` : "")),
         ...votes(tree).filter((v) => v !== null),
         el("p", { class: "note" }, "A row is a sequence, from left to right its tokens; it begins where it left the one above it. "
           + `Height is entropy, up to ${tree.top.toFixed(2)}${method.theta === null ? "" : `; dashed is \u03b8 = ${round(method.theta * 100) / 100}`}. Open a row to read it.`),
