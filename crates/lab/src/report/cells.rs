@@ -183,10 +183,6 @@ impl<'a> Comparison<'a> {
         let subjects = subjects.collect();
         Comparison { subjects, repeated }
     }
-
-    pub fn cells(&self) -> impl Iterator<Item = (&Subject<'a>, &Cell<'a>)> {
-        self.subjects.iter().flat_map(|s| s.cells.iter().map(move |c| (s, c)))
-    }
 }
 
 /// A run's finished prompts by id. A prompt that is there twice counts once, as it was written last.

@@ -2,17 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use eager_core::entropy::peak_entropy;
-
-use crate::report::cells::{Cell, Subject, by_id};
+use crate::analyze::{self, PERCENTILE};
+use crate::report::cells::{Cell, Subject};
 use crate::report::format::{self, count, setting, share};
 use crate::report::lines::{Draws, Line};
 use crate::report::plot::{self, Axis, Bar, Bars, Curve, Mark, Stack};
 use crate::report::{Report, names};
-use crate::statistics::Estimate;
-
-/// The percentile above which entropy counts as a peak: the paper's.
-pub const PEAK: f64 = 99.9;
+use crate::statistics::{Estimate, mean};
 
 /// A picture with what belongs to it.
 #[derive(Debug, Clone)]
@@ -301,19 +297,15 @@ fn temperatures(report: &Report, at: usize, subject: &Subject) -> Vec<Figure> {
     }
 }
 
-/// Peak entropy and pass rate of one problem: the means over its sequences, and over seeds.
-pub fn peaks(cell: &Cell, percentile: f64) -> BTreeMap<String, (f64, f64)> {
+/// Peak entropy and pass rate of each problem, averaged over seeds.
+fn peaks(cell: &Cell) -> Vec<(f64, f64)> {
     let mut seen: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for run in &cell.runs {
-        for (id, sample) in by_id(run) {
-            let peak = |index| peak_entropy(&sample.path(index, |s| &s.entropy), percentile);
-            let peaks: Vec<f64> = (0..sample.sequences.len()).filter_map(peak).collect();
-            seen.entry(id.to_owned()).or_default().extend(crate::statistics::mean(&peaks));
-        }
+    for point in cell.runs.iter().flat_map(|run| analyze::points(run, PERCENTILE)) {
+        seen.entry(point.id).or_default().push(point.peak_entropy);
     }
     let pair = |(id, peaks): (String, Vec<f64>)| {
         let score = cell.scores.get(&id).filter(|s| s.graded)?;
-        Some((id, (crate::statistics::mean(&peaks)?, score.rate)))
+        Some((mean(&peaks)?, score.rate))
     };
     seen.into_iter().filter_map(pair).collect()
 }
@@ -326,7 +318,7 @@ fn minus(value: f64) -> String {
 /// Is the model unsure where it fails?
 fn correlation(report: &Report, subject: &Subject) -> Option<Figure> {
     let cell = subject.method(names::FULL_PARALLEL).or_else(|| subject.primary().next())?;
-    let points: Vec<(f64, f64)> = peaks(cell, PEAK).into_values().collect();
+    let points = peaks(cell);
     if points.len() < 3 {
         return None;
     }
@@ -345,7 +337,7 @@ fn correlation(report: &Report, subject: &Subject) -> Option<Figure> {
     Some(Figure {
         title: format!("Peak entropy and pass rate, {}", place(subject)),
         caption: format!(
-            "{said}. A dot is a problem under {}: the mean entropy above the {PEAK}th percentile of its sequences.",
+            "{said}. A dot is a problem under {}: the mean entropy above the {PERCENTILE}th percentile of its sequences.",
             cell.label()
         ),
         svg: plot::scatter(&x, &Axis::share("pass rate"), names::colour(&cell.method), &points, &alt),

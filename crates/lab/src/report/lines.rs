@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use eager_core::Outcome;
+use eager_core::metrics::{consensus_at_equal_tokens, passes_at_equal_tokens};
 use serde::Serialize;
 
 use crate::report::cells::{Cell, Score, Subject, by_id};
-use crate::report::equal_tokens;
 use crate::run::Run;
 use crate::statistics::{Bootstrap, Estimate};
 
@@ -172,26 +172,21 @@ impl EqualTokens {
         let (mut pass, mut cons) = (Vec::new(), Vec::new());
         for run in &full.runs {
             let outcomes = outcomes(run, &ids)?;
-            let spent: usize = outcomes.iter().map(|o| o.tokens).sum();
             let tokens = spent_with_seed(cell, run.manifest.seed, &ids);
-            if spent == 0 || tokens > spent as f64 {
-                return None;
-            }
-            let share = tokens / spent as f64;
-            pass.push(outcomes.iter().map(|o| equal_tokens::pass(o, share)).collect::<Vec<f64>>());
-            cons.extend(outcomes.iter().map(|o| equal_tokens::cons(o, share)).collect::<Option<Vec<f64>>>());
+            pass.push(passes_at_equal_tokens(&outcomes, tokens)?);
+            cons.push(consensus_at_equal_tokens(&outcomes, tokens)?);
         }
         let bootstrap = draws.of(ids.len());
         let ours = |value: fn(&Score) -> f64| -> Vec<f64> {
             graded.iter().map(|(_, ours, _)| value(ours)).collect()
         };
         let pass = over_seeds(&pass, ids.len());
-        let cons = (cons.len() == full.runs.len()).then(|| over_seeds(&cons, ids.len()));
+        let cons = over_seeds(&cons, ids.len());
         Some(EqualTokens {
             pass_at_k: bootstrap.mean(&pass),
             pass_gain: bootstrap.difference(&ours(|s| s.pass), &pass),
-            cons_at_k: cons.as_ref().and_then(|c| bootstrap.mean(c)),
-            cons_gain: cons.as_ref().and_then(|c| bootstrap.difference(&ours(|s| s.cons), c)),
+            cons_at_k: bootstrap.mean(&cons),
+            cons_gain: bootstrap.difference(&ours(|s| s.cons), &cons),
         })
     }
 }
@@ -202,11 +197,13 @@ fn outcomes(run: &Run, ids: &[&str]) -> Option<Vec<Outcome>> {
     ids.iter().map(|id| samples.get(id).map(|s| s.outcome())).collect()
 }
 
-fn spent_with_seed(cell: &Cell, seed: u64, ids: &[&str]) -> f64 {
+fn spent_with_seed(cell: &Cell, seed: u64, ids: &[&str]) -> usize {
     let same = cell.runs.iter().find(|r| r.manifest.seed == seed).and_then(|r| outcomes(r, ids));
     match same {
-        Some(outcomes) => outcomes.iter().map(|o| o.tokens as f64).sum(),
-        None => ids.iter().filter_map(|id| cell.scores.get(*id)).map(|s| s.tokens).sum(),
+        Some(outcomes) => outcomes.iter().map(|o| o.tokens).sum(),
+        None => {
+            ids.iter().filter_map(|id| cell.scores.get(*id)).map(|s| s.tokens).sum::<f64>().round() as usize
+        }
     }
 }
 

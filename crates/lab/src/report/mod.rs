@@ -5,7 +5,6 @@
 //! finished prompts of the runs and from nothing else, so whoever has the folders can make the report again.
 
 mod cells;
-mod equal_tokens;
 mod figures;
 mod format;
 mod headline;
@@ -96,7 +95,8 @@ impl<'a> Report<'a> {
         markdown::document(self)
     }
 
-    fn subjects(&self) -> &[Subject<'a>] {
+    /// Models on suites, with the cells behind the lines.
+    pub fn subjects(&self) -> &[Subject<'a>] {
         &self.comparison.subjects
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use eager_core::metrics::cons_at_equal_tokens;
 use eager_lab::report::{Line, Options, Report};
 use eager_lab::run::{Run, Sample};
 use eager_lab::statistics::Estimate;
@@ -116,6 +117,13 @@ proptest! {
                 let (low, high) = (chance(n, right, k.floor() as usize), chance(n, right, (k.ceil() as usize).min(n)));
                 then = then.map(|sum| sum + (low + (high - low) * k.fract()) / 2.0);
             }
+        }
+        let majority = |full: usize, ours: usize| {
+            let outcomes: Vec<_> = runs[full].samples.iter().map(Sample::outcome).collect();
+            cons_at_equal_tokens(&outcomes, tokens(ours) as usize)
+        };
+        if let (Some(a), Some(b), Some(_)) = (majority(0, 2), majority(1, 3), then) {
+            prop_assert!(close(init.equal_tokens.unwrap().cons_at_k, (a + b) / 2.0));
         }
         match then {
             Some(sum) => prop_assert!(close(init.equal_tokens.unwrap().pass_at_k, sum / n), "{:?} {}", init.equal_tokens, sum / n),
