@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use eager_core::budget::SURPLUS;
 use eager_core::grove::TOP_K;
 use eager_core::strategy::{CapRule, DeepConfOptions, EscOptions, Preference, Regrowing};
-use eager_core::{Forking, Method, Plan, Profile};
+use eager_core::{AdaptTo, Forking, Method, Plan, Profile};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -58,6 +58,9 @@ pub struct RuleArgs {
     /// Most sequences that a second pass adds over all prompts, in multiples of M; 0: all that was saved
     #[arg(long, default_value_t = SURPLUS)]
     pub surplus: usize,
+    /// Which prompts eager-adapt spends on
+    #[arg(long, value_enum, default_value_t = AdaptArg::Saturated)]
+    pub adapt_to: AdaptArg,
     /// Least number of tokens between two forks of a sequence
     #[arg(long, default_value_t = 0)]
     pub fork_spacing: usize,
@@ -118,6 +121,15 @@ pub enum CapArg {
     All,
     /// Only live ones, as Algorithm 1 is written
     Live,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AdaptArg {
+    /// Those that reached --max-sequences
+    Saturated,
+    /// Those whose sequences do not agree on an answer
+    Divided,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -196,10 +208,15 @@ impl RuleArgs {
             candidates: self.regrow_candidates,
             least: self.regrow_least,
         };
+        let adapt_to = match self.adapt_to {
+            AdaptArg::Saturated => AdaptTo::Saturated,
+            AdaptArg::Divided => AdaptTo::Divided,
+        };
         Plan {
             seed,
             forking,
             surplus: self.surplus,
+            adapt_to,
             regrowing,
             esc: baselines.esc(),
             deepconf: baselines.deepconf(),

@@ -47,9 +47,9 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    pick: PickArgs,
-    #[command(flatten)]
     run: RunArgs,
+    #[command(flatten)]
+    pick: PickArgs,
 }
 
 /// What one draw of problems came to.
