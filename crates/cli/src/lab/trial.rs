@@ -177,7 +177,8 @@ impl<'a> Subject<'a> {
         let task = |(problem, tokens): (&eager_lab::suite::Problem, &Vec<Token>)| {
             let (key, tokens) = (&problem.id, tokens.clone());
             let prompt = self.session.prompt(tokens, key, args.max_tokens, sampling, &args.rules)?;
-            Ok(Task::new(problem.clone(), prompt, self.session.speller()))
+            let task = Task::new(problem.clone(), prompt, self.session.speller());
+            Ok(Task { secret: self.suite.secret, ..task })
         };
         let tasks: anyhow::Result<Vec<Task>> =
             self.suite.problems.iter().zip(&self.encoded).map(task).collect();

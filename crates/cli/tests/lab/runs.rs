@@ -127,3 +127,28 @@ fn seeds_are_runs_and_runs_can_be_compared_later() {
     assert!((init["tokens"]["value"].as_f64().unwrap() - (tokens[0] + tokens[1]) / 2.0).abs() < 1e-6);
     assert!(report.is_file());
 }
+
+/// GPQA is published encrypted, and its authors ask that it stays out of plain text.
+#[test]
+fn a_secret_suite_leaves_no_text_behind() {
+    let data = std::env::var_os("EAGER_DATA")
+        .map(std::path::PathBuf::from)
+        .filter(|f| f.join("gpqa_dataset.zip").is_file());
+    let Some(data) = data else {
+        println!("skipped: EAGER_DATA names no folder with gpqa_dataset.zip");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let args =
+        ["bench", "--suite", "gpqa-diamond", "--limit", "2", "-m", "2", "--max-tokens", "20", "--method"];
+    let output =
+        command(&args).args(["full-parallel", "--out"]).arg(&out).env("EAGER_DATA", data).output().unwrap();
+    stdout(&output);
+    for line in samples(&out) {
+        for sequence in line["sequences"].as_array().unwrap() {
+            assert_eq!(sequence["text"], "");
+        }
+    }
+    assert!(!out.join("problems.jsonl").exists());
+}

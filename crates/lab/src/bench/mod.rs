@@ -31,6 +31,8 @@ use passes::{Entry, PassLine, Place};
 pub struct Task {
     pub problem: Problem,
     pub prompt: Prompt,
+    /// Nothing of it may be written in plain text: neither the problem nor responses, which quote it. Tokens are kept.
+    pub secret: bool,
 }
 
 /// Spells tokens; may be asked from anywhere.
@@ -40,7 +42,7 @@ impl Task {
     /// Methods that look at answers while they go on (ESC) get to read them.
     pub fn new(problem: Problem, prompt: Prompt, spell: Speller) -> Self {
         let answers = Reader { problem: problem.clone(), spell };
-        Task { problem, prompt: Prompt { answers: Some(Arc::new(answers)), ..prompt } }
+        Task { problem, prompt: Prompt { answers: Some(Arc::new(answers)), ..prompt }, secret: false }
     }
 }
 
@@ -281,6 +283,9 @@ fn sample(
     let mut sample = Sample::new(id, task.prompt.tokens.len(), tree, graded, known, spell);
     sample.seconds = seconds;
     sample.saturated = tree.len() >= cap;
+    if task.secret {
+        sample.sequences.iter_mut().for_each(|sequence| sequence.text.clear());
+    }
     sample
 }
 

@@ -35,7 +35,7 @@ pub struct SampleSequence {
     pub forced: Vec<usize>,
     /// `None` where the run was broken off.
     pub finish: Option<Finish>,
-    /// The whole response, the parent's part included.
+    /// The whole response, the parent's part included; empty for suites whose texts may not be written down.
     pub text: String,
     pub answer: Option<String>,
     /// `None` where the right answer is not known.
