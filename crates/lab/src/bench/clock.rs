@@ -32,7 +32,8 @@ impl Clock {
         // A prompt may be done before the engine has told of its last tokens.
         let open_tokens = self.decoded.saturating_sub(self.charged).max(tokens).max(1);
         let share = self.open.mul_f64(tokens as f64 / open_tokens as f64);
-        self.open -= share;
+        // A share of all of it may round to a nanosecond more.
+        self.open = self.open.saturating_sub(share);
         self.charged += tokens;
         share.as_secs_f64()
     }
