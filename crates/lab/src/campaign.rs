@@ -13,7 +13,7 @@ use eager_core::{Engine, Method, Metrics, Plan};
 use sha2::{Digest, Sha256};
 
 use crate::bench::{self, Bench, BenchError, Observer, Passes, Speller, Task};
-use crate::run::{Asked, Folder, Lock, Manifest, RunError, replace};
+use crate::run::{Asked, Folder, Lock, Manifest, Run, RunError, not_in_the_way, replace};
 
 /// Does this option only matter to a second pass?
 pub fn is_late(option: &str) -> bool {
@@ -61,6 +61,10 @@ impl Trial {
 /// Where first passes are while a campaign is under way.
 const PASSES: &str = "first-pass";
 
+/// What is written beside the runs.
+pub const REPORT: &str = "report.html";
+pub const MARKDOWN: &str = "report.md";
+
 /// Looks on while runs go by.
 pub trait Spectator: Observer {
     /// A run begins, or goes on.
@@ -81,22 +85,33 @@ impl Spectator for () {}
 pub struct Campaign {
     root: PathBuf,
     trials: Vec<Trial>,
-    folders: Vec<Folder>,
-    _lock: Option<Lock>,
+    asked: Vec<Asked>,
+    lock: Arc<Lock>,
 }
 
 impl Campaign {
-    /// Opens every run's folder before any begins, so that what cannot work is told at once.
+    /// Looks at every run's folder before any begins, so that what cannot work is told at once, and nothing is left behind.
     pub fn open(root: &Path, trials: Vec<Trial>, asked: &[Asked], resume: bool) -> Result<Self, RunError> {
         let nested = trials.iter().all(|trial| !trial.name.is_empty());
         if nested && root.join("run.json").exists() {
-            return Err(RunError::Exists(root.to_owned()));
+            return Err(RunError::Alone(root.to_owned()));
         }
-        // A single run's folder is locked by the run.
-        let lock = nested.then(|| Lock::take(root)).transpose()?;
-        let open = |trial: &Trial| Folder::open(&trial.folder(root), &trial.manifest, asked, resume);
-        let folders = trials.iter().map(open).collect::<Result<_, _>>()?;
-        Ok(Campaign { root: root.to_owned(), trials, folders, _lock: lock })
+        let is_ours = if nested { Run::are_below(root) } else { root.join("run.json").exists() };
+        if !is_ours {
+            not_in_the_way(root, &[REPORT, MARKDOWN])?;
+        }
+        trials.iter().try_for_each(|trial| Folder::check(&trial.folder(root), &trial.manifest, resume))?;
+        let lock = Arc::new(Lock::take(root)?);
+        Ok(Campaign { root: root.to_owned(), trials, asked: asked.to_vec(), lock })
+    }
+
+    /// A run's folder, when its turn has come: a large sweep has more runs than a process may have files open.
+    fn folder(&self, trial: &Trial) -> Result<Folder, RunError> {
+        let path = trial.folder(&self.root);
+        match trial.name.is_empty() {
+            true => Folder::locked(Arc::clone(&self.lock), &path, &trial.manifest, &self.asked, true),
+            false => Folder::open(&path, &trial.manifest, &self.asked, true),
+        }
     }
 
     /// Runs what is not complete, in order.
@@ -107,20 +122,22 @@ impl Campaign {
         at_once: usize,
         spectator: &mut dyn Spectator,
     ) -> Result<ControlFlow<()>, BenchError> {
-        for index in 0..self.trials.len() {
-            let (trial, folder) = (&self.trials[index], &mut self.folders[index]);
-            if folder.finished().len() < trial.tasks.len() {
+        for trial in &self.trials {
+            let mut folder = self.folder(trial)?;
+            if folder.finished() < trial.tasks.len() {
                 spectator.run(trial);
                 let mut passes = match trial.first_pass(&self.trials) {
                     Some(key) => Some(open_passes(&self.root, &key)?),
                     None => None,
                 };
                 let mut bench = Bench { engine, tasks: &trial.tasks, spell: Arc::clone(spell), at_once };
-                let flow = bench.run(folder, &trial.plan, trial.method, passes.as_mut(), spectator)?;
+                let flow = bench.run(&mut folder, &trial.plan, trial.method, passes.as_mut(), spectator)?;
                 if flow.is_break() {
                     return Ok(flow);
                 }
             }
+            // Also where nothing was left to run: the last kill may have come after the last line.
+            bench::sort(&mut folder, &trial.tasks)?;
             let metrics = bench::metrics(&folder.samples()?);
             folder.write_metrics(&BTreeMap::from([(trial.method.to_string(), metrics)]))?;
             spectator.complete(trial, &metrics);

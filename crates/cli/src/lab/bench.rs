@@ -1,7 +1,13 @@
 //! `eager bench`: methods over a suite, into run folders.
 
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::path::Path;
+
 use clap::Args as ClapArgs;
 use eager_core::Method;
+use eager_lab::campaign::Trial;
+use eager_lab::run::{Run, read_manifest};
 
 use super::suite::SuiteArgs;
 use super::trial::{RunArgs, Setting, Subject};
@@ -47,20 +53,42 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let mut session = open_session(&args.run)?;
     let subject = Subject::new(&mut session, suite, &args.run)?;
     let tasks = subject.tasks(&args.run, args.temperature)?;
-    let mut trials = Vec::new();
+    let root = root(&args.run, &subject.suite.name);
+    let mut trials: Vec<Trial> = Vec::new();
     for &seed in &args.run.seed {
         for &method in &args.method {
             let Args { theta, max_sequences, temperature, .. } = *args;
             let setting = Setting { method, theta, max_sequences, temperature, seed };
-            let name = match (args.method.len(), args.run.seed.len()) {
-                (1, 1) => String::new(),
-                (_, 1) => setting.plain_name(),
-                _ => format!("{}_seed{seed}", setting.plain_name()),
-            };
-            trials.push(subject.trial(&args.run, &setting, name, &tasks));
+            let trial = subject.trial(&args.run, &setting, name(args, &root, &setting), &tasks);
+            // What is asked for twice is one run.
+            if trials.iter().all(|known| known.manifest != trial.manifest) {
+                trials.push(trial);
+            }
         }
     }
-    let root = root(&args.run, &subject.suite.name);
     let ending = Ending { json: args.json };
     conclude(subject, &args.run, &root, trials, args.resume, ending, &interrupt)
+}
+
+/// A run's folder below the campaign's; none where it is the only one. A run that is there already keeps its name, whatever
+/// is asked for beside it this time.
+fn name(args: &Args, root: &Path, setting: &Setting) -> String {
+    let plain = setting.plain_name();
+    let seeded = format!("{plain}_seed{}", setting.seed);
+    let is_there = |name: &&String| {
+        let begun = read_manifest(&root.join(name.as_str()));
+        begun.is_ok_and(|begun| begun.is_some_and(|begun| begun.seed == setting.seed))
+    };
+    if let Some(known) = [&seeded, &plain].into_iter().find(is_there) {
+        return known.clone();
+    }
+    match (distinct(&args.method), distinct(&args.run.seed)) {
+        (1, 1) if !Run::are_below(root) => String::new(),
+        (_, 1) => plain,
+        _ => seeded,
+    }
+}
+
+fn distinct<T: Eq + Hash>(values: &[T]) -> usize {
+    values.iter().collect::<HashSet<_>>().len()
 }

@@ -12,7 +12,7 @@ mod watch;
 use std::path::{Path, PathBuf};
 
 use eager_lab::bench::BenchError;
-use eager_lab::campaign::{Campaign, Trial};
+use eager_lab::campaign::{Campaign, MARKDOWN, REPORT, Trial};
 use eager_lab::report::{Options, Report};
 use eager_lab::run::{Run, RunError};
 
@@ -62,8 +62,8 @@ fn conclude(
     let whole = grow(&mut campaign, &mut subject, args, root, interrupt)?;
     let runs = Run::find(&[root.to_owned()]).map_err(told)?;
     let report = Report::new(&runs, Options { paper: args.paper, trees: args.trees, ..Options::default() });
-    let html = campaign.write("report.html", &report.html())?;
-    campaign.write("report.md", &report.markdown())?;
+    let html = campaign.write(REPORT, &report.html())?;
+    campaign.write(MARKDOWN, &report.markdown())?;
     eprintln!("eager: {} is the report", html.display());
     if ending.json {
         print(&report::json(&report)?)?;
@@ -95,6 +95,7 @@ fn grow(
             eprintln!("eager: interrupted; {again}");
             Ok(false)
         }
+        Err(BenchError::Run(error)) if error.is_usage() => Err(told(error)),
         Err(BenchError::Run(error)) => Err(anyhow::Error::from(error).context(again)),
         Err(error) => Err(anyhow::Error::from(error).context(again)),
     }

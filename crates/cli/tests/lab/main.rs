@@ -3,6 +3,7 @@
 mod errors;
 mod kill;
 mod learnt;
+mod resume;
 mod runs;
 
 use std::collections::BTreeMap;

@@ -73,8 +73,8 @@ pub enum BenchError {
     Run(#[from] RunError),
     #[error("the engine stopped: {0}")]
     Engine(Box<dyn Error + Send + Sync>),
-    #[error("cannot grade {id}: {source}")]
-    Judge { id: String, source: JudgeError },
+    #[error("cannot grade {id}: {error}")]
+    Judge { id: String, error: JudgeError },
 }
 
 /// Which part of a run begins.
@@ -136,8 +136,7 @@ impl<E: Engine> Bench<'_, E> {
             None => self.directly(folder, plan, method, observer)?,
         };
         if flow.is_continue() {
-            let ids: Vec<String> = self.tasks.iter().map(|task| task.problem.id.clone()).collect();
-            folder.sort(&ids)?;
+            sort(folder, self.tasks)?;
         }
         Ok(flow)
     }
@@ -254,13 +253,19 @@ impl<E: Engine> Bench<'_, E> {
     }
 }
 
+/// Puts the lines of a run into the order of its tasks.
+pub(crate) fn sort(folder: &mut Folder, tasks: &[Task]) -> Result<(), RunError> {
+    let ids: Vec<String> = tasks.iter().map(|task| task.problem.id.clone()).collect();
+    folder.sort(&ids)
+}
+
 /// Grades every sequence of a tree.
 fn grade(task: &Task, tree: &Tree, spell: &dyn Fn(&[Token]) -> String) -> Result<Outcome, BenchError> {
     let responses: Vec<String> = tree.ids().map(|id| spell(&tree.path(id))).collect();
     let verdicts = task
         .problem
         .grade_all(&responses)
-        .map_err(|source| BenchError::Judge { id: task.problem.id.clone(), source })?;
+        .map_err(|error| BenchError::Judge { id: task.problem.id.clone(), error })?;
     // What a method gave up says nothing, even where it looks like an answer.
     let given: Vec<bool> = tree.sequences().iter().map(|s| s.finish != Some(Finish::Halted)).collect();
     Ok(Outcome {

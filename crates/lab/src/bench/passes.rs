@@ -4,6 +4,7 @@
 //! remember of the tokens they did not take. So a first pass is kept in a file of its own until the run is complete, and
 //! several methods that begin alike share it.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use eager_core::{Outcome, Tree};
@@ -32,29 +33,31 @@ pub struct Entry {
 pub struct Passes {
     path: PathBuf,
     journal: Journal,
-    entries: Vec<(u64, Entry)>,
+    /// By the prompt's id, with the place of its line.
+    entries: HashMap<String, (u64, Entry)>,
 }
 
 impl Passes {
     pub fn open(path: &Path) -> Result<Self, RunError> {
         let journal = Journal::open(path)?;
-        let entries = lines_at::<Entry>(path)?.collect::<Result<_, _>>()?;
+        let by_id = |(begins, entry): (u64, Entry)| (entry.id.clone(), (begins, entry));
+        let entries = lines_at(path)?.map(|line| line.map(by_id)).collect::<Result<_, _>>()?;
         Ok(Passes { path: path.to_owned(), journal, entries })
     }
 
     pub fn has(&self, id: &str) -> bool {
-        self.entries.iter().any(|(_, entry)| entry.id == id)
+        self.entries.contains_key(id)
     }
 
     /// A prompt, and where its tree lies.
     pub fn find(&self, id: &str) -> Option<(Entry, Place)> {
-        let (begins, entry) = self.entries.iter().find(|(_, entry)| entry.id == id)?;
+        let (begins, entry) = self.entries.get(id)?;
         Some((entry.clone(), Place { path: self.path.clone(), begins: *begins }))
     }
 
     pub fn append(&mut self, line: &PassLine) -> Result<(), RunError> {
         let begins = self.journal.append(line)?;
-        self.entries.push((begins, line.entry.clone()));
+        self.entries.insert(line.entry.id.clone(), (begins, line.entry.clone()));
         Ok(())
     }
 }

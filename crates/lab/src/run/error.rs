@@ -6,14 +6,17 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    #[error("cannot {doing} {}: {source}", path.display())]
-    Io { doing: &'static str, path: PathBuf, source: io::Error },
+    // Not called `source`: its words are part of ours, and would be printed twice.
+    #[error("cannot {doing} {}: {error}", path.display())]
+    Io { doing: &'static str, path: PathBuf, error: io::Error },
     #[error("another process is writing to {}; wait for it, or name another folder", .0.display())]
     Taken(PathBuf),
     #[error("{} holds a run already; --resume goes on with it, or name another folder", .0.display())]
     Exists(PathBuf),
-    #[error("{} is not empty and holds no run; name another folder", .0.display())]
-    NotEmpty(PathBuf),
+    #[error("{} is one run by itself, and several cannot join it; name another folder", .0.display())]
+    Alone(PathBuf),
+    #[error("{} has a {file} that is no run's and would be written over; name another folder", folder.display())]
+    InTheWay { folder: PathBuf, file: String },
     #[error("there is no run in {}: no run.json there or in a folder below it", .0.display())]
     NotARun(PathBuf),
     #[error("{} is damaged: {why}", path.display())]
@@ -35,7 +38,7 @@ pub enum RunError {
 impl RunError {
     pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| RunError::Io { doing, path, source }
+        move |error| RunError::Io { doing, path, error }
     }
 
     /// Was this a mistake in what was asked for, as opposed to something that went wrong?

@@ -1,8 +1,10 @@
 //! A run's folder while it is written: one process at a time, and nothing that a kill could spoil.
 
+use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -43,9 +45,9 @@ impl Lock {
 pub struct Folder {
     path: PathBuf,
     samples: Journal,
-    /// Ids of the prompts that are in `samples.jsonl`, in its order.
-    finished: Vec<String>,
-    _lock: Lock,
+    /// The prompts that are in `samples.jsonl`, each with the place of its line.
+    finished: HashMap<String, usize>,
+    _lock: Arc<Lock>,
 }
 
 impl Folder {
@@ -56,68 +58,82 @@ impl Folder {
         problems: &[Asked],
         resume: bool,
     ) -> Result<Self, RunError> {
-        let lock = Lock::take(path)?;
-        match read_manifest(path)? {
-            Some(_) if !resume => return Err(RunError::Exists(path.to_owned())),
-            Some(begun) => same(path, &begun, manifest)?,
-            None => {
-                if fs::exists(path.join(SAMPLES)).unwrap_or(false) {
-                    return Err(RunError::NotEmpty(path.to_owned()));
-                }
-                if !problems.is_empty() {
-                    replace(&path.join(PROBLEMS), |out| write_lines(out, problems))?;
-                }
-                // Last: a folder without it was never begun.
-                replace(&path.join(MANIFEST), |out| write_pretty(out, manifest))?;
-            }
+        Folder::locked(Arc::new(Lock::take(path)?), path, manifest, problems, resume)
+    }
+
+    /// The same in a folder that is locked already.
+    pub(crate) fn locked(
+        lock: Arc<Lock>,
+        path: &Path,
+        manifest: &Manifest,
+        problems: &[Asked],
+        resume: bool,
+    ) -> Result<Self, RunError> {
+        Folder::check(path, manifest, resume)?;
+        if !path.join(MANIFEST).exists() {
+            // First: what lies in a folder without it is not ours.
+            replace(&path.join(MANIFEST), |out| write_pretty(out, manifest))?;
+        }
+        if !problems.is_empty() && !path.join(PROBLEMS).exists() {
+            replace(&path.join(PROBLEMS), |out| write_lines(out, problems))?;
         }
         let samples = path.join(SAMPLES);
         let journal = Journal::open(&samples)?;
-        let mut finished = Vec::new();
-        for (number, sample) in lines::<Sample>(&samples)?.enumerate() {
-            let sample = sample?;
-            if finished.contains(&sample.id) {
-                let why = format!("the prompt {} has a line already", sample.id);
-                return Err(RunError::Damaged { path: samples, line: number + 1, why });
+        let mut finished = HashMap::new();
+        for (place, sample) in lines::<Sample>(&samples)?.enumerate() {
+            let id = sample?.id;
+            let why = format!("the prompt {id} has a line already");
+            if finished.insert(id, place).is_some() {
+                return Err(RunError::Damaged { path: samples, line: place + 1, why });
             }
-            finished.push(sample.id);
         }
         Ok(Folder { path: path.to_owned(), samples: journal, finished, _lock: lock })
+    }
+
+    /// Could this run begin or go on in this folder? Nothing is written.
+    pub fn check(path: &Path, manifest: &Manifest, resume: bool) -> Result<(), RunError> {
+        match read_manifest(path)? {
+            Some(_) if !resume => Err(RunError::Exists(path.to_owned())),
+            Some(begun) => same(path, &begun, manifest),
+            None => not_in_the_way(path, &[SAMPLES, PROBLEMS, METRICS]),
+        }
     }
 
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    pub fn finished(&self) -> &[String] {
-        &self.finished
+    /// How many prompts are finished.
+    pub fn finished(&self) -> usize {
+        self.finished.len()
     }
 
     pub fn has(&self, id: &str) -> bool {
-        self.finished.iter().any(|known| known == id)
+        self.finished.contains_key(id)
     }
 
     /// Adds a finished prompt.
     pub fn append(&mut self, sample: &Sample) -> Result<(), RunError> {
         self.samples.append(sample)?;
-        self.finished.push(sample.id.clone());
+        self.finished.insert(sample.id.clone(), self.finished.len());
         Ok(())
     }
 
     /// Puts the lines into the order of `ids`: prompts finish in whatever order they will, and two runs of the same should
     /// be the same file.
     pub fn sort(&mut self, ids: &[String]) -> Result<(), RunError> {
-        if self.finished == ids {
+        let in_place = |(place, id): (usize, &String)| self.finished.get(id) == Some(&place);
+        if ids.len() == self.finished.len() && ids.iter().enumerate().all(in_place) {
             return Ok(());
         }
         let path = self.path.join(SAMPLES);
         let text = fs::read(&path).map_err(RunError::io("read", &path))?;
         let lines: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b'\n').collect();
-        let line =
-            |id: &String| self.finished.iter().position(|known| known == id).and_then(|at| lines.get(at));
+        let line = |id: &String| self.finished.get(id).and_then(|&place| lines.get(place));
         replace(&path, |out| ids.iter().filter_map(line).try_for_each(|line| out.write_all(line)))?;
         self.samples = Journal::open(&path)?;
-        self.finished = ids.iter().filter(|id| self.finished.contains(id)).cloned().collect();
+        let kept = ids.iter().filter(|id| self.finished.contains_key(*id)).cloned();
+        self.finished = kept.zip(0..).collect();
         Ok(())
     }
 
@@ -127,6 +143,14 @@ impl Folder {
 
     pub fn write_metrics(&self, metrics: &impl Serialize) -> Result<(), RunError> {
         replace(&self.path.join(METRICS), |out| write_pretty(out, metrics))
+    }
+}
+
+/// A file that is not ours must not be written over, however good its name is.
+pub(crate) fn not_in_the_way(folder: &Path, names: &[&str]) -> Result<(), RunError> {
+    match names.iter().find(|name| folder.join(name).exists()) {
+        Some(name) => Err(RunError::InTheWay { folder: folder.to_owned(), file: (*name).to_owned() }),
+        None => Ok(()),
     }
 }
 
@@ -151,8 +175,10 @@ pub fn read_manifest(folder: &Path) -> Result<Option<Manifest>, RunError> {
 /// The first thing in which two runs differ.
 fn same(path: &Path, was: &Manifest, now: &Manifest) -> Result<(), RunError> {
     let [was, now] = [was, now].map(|manifest| {
+        // By way of text, which shows 0.3 as it was typed and not as the nearest double.
+        let text = serde_json::to_string(manifest).unwrap_or_default();
         let mut flat = Vec::new();
-        flatten("", &serde_json::to_value(manifest).unwrap_or_default(), &mut flat);
+        flatten("", &serde_json::from_str(&text).unwrap_or_default(), &mut flat);
         flat
     });
     let value = |of: &[(String, String)], key: &str| {

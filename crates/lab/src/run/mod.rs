@@ -7,13 +7,14 @@ mod journal;
 mod manifest;
 mod sample;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 pub use error::RunError;
-pub(crate) use folder::write_pretty;
-pub use folder::{Folder, Lock};
+pub use folder::{Folder, Lock, read_manifest};
+pub(crate) use folder::{not_in_the_way, write_pretty};
 pub use journal::{Journal, line_at, lines, lines_at, replace};
 pub use manifest::{FORMAT, Manifest, ModelInfo, Parameters, SuiteInfo};
 pub use sample::{Sample, SampleSequence};
@@ -56,8 +57,16 @@ impl Run {
                 return Err(RunError::NotARun(place.clone()));
             }
         }
-        folders.dedup();
+        // Two names of one folder would count its samples twice.
+        let mut seen = HashSet::new();
+        folders.retain(|folder| seen.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())));
         folders.iter().map(|folder| Run::read(folder)).collect()
+    }
+
+    /// Does this folder hold runs in folders of their own?
+    pub fn are_below(place: &Path) -> bool {
+        let is_run = |entry: std::fs::DirEntry| entry.path().join(folder::MANIFEST).is_file();
+        std::fs::read_dir(place).is_ok_and(|entries| entries.flatten().any(is_run))
     }
 
     pub fn is_complete(&self) -> bool {

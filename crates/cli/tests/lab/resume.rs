@@ -1,0 +1,142 @@
+//! Folders that hold something already: what goes on, what stays, and what is refused.
+
+use std::path::Path;
+
+use crate::{eager, samples, stdout, text_without_seconds};
+
+fn bench(out: &Path, more: &[&str]) -> std::process::Output {
+    let out = out.to_str().unwrap();
+    let base = [
+        "bench",
+        "--suite",
+        "acorn",
+        "--limit",
+        "4",
+        "-m",
+        "2",
+        "--max-tokens",
+        "40",
+        "--out",
+        out,
+        "--resume",
+    ];
+    eager(&[&base[..], more].concat())
+}
+
+/// The folders below this one that hold a run.
+fn runs(root: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(root).unwrap().map(Result::unwrap);
+    let runs = entries.filter(|entry| entry.path().join("run.json").is_file());
+    let mut names: Vec<String> = runs.map(|run| run.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[track_caller]
+fn refused(output: &std::process::Output, word: &str) {
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains(word), "it should say '{word}', and says: {message}");
+}
+
+/// The last line was written, and then the kill came: before the lines were put in order.
+#[test]
+fn a_run_that_only_lacks_its_order_gets_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    stdout(&bench(&out, &["--method", "full-parallel"]));
+    let whole = text_without_seconds(&out);
+    let path = out.join("samples.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let backwards: String = text.lines().rev().map(|line| format!("{line}\n")).collect();
+    std::fs::write(&path, backwards).unwrap();
+    stdout(&bench(&out, &["--method", "full-parallel"]));
+    assert_eq!(text_without_seconds(&out), whole);
+}
+
+#[test]
+fn a_run_that_was_killed_as_it_began_gets_its_problems() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    stdout(&bench(&out, &["--method", "full-parallel"]));
+    let path = out.join("problems.jsonl");
+    let problems = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    stdout(&bench(&out, &["--method", "full-parallel"]));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), problems);
+}
+
+#[test]
+fn a_users_files_are_not_written_over() {
+    for (name, methods) in [
+        ("problems.jsonl", "full-parallel"),
+        ("samples.jsonl", "full-parallel"),
+        ("report.md", "full-parallel"),
+        ("report.md", "full-parallel,esc"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mine = folder.path().join(name);
+        std::fs::write(&mine, "mine\n").unwrap();
+        refused(&bench(folder.path(), &["--method", methods]), name);
+        assert_eq!(std::fs::read_to_string(&mine).unwrap(), "mine\n");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+    }
+}
+
+#[test]
+fn what_is_asked_for_twice_is_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    stdout(&bench(&out, &["--method", "esc,esc", "--seed", "3,3"]));
+    assert_eq!(samples(&out).len(), 4);
+}
+
+/// Methods and seeds may come and go between two calls.
+#[test]
+fn a_campaign_can_be_taken_up_in_part_and_extended() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    stdout(&bench(root, &["--method", "eager-init,eager"]));
+    stdout(&bench(root, &["--method", "eager-init"]));
+    assert!(!root.join("run.json").exists(), "the run has a folder of its own");
+    stdout(&bench(root, &["--method", "esc,eager"]));
+    stdout(&bench(root, &["--method", "esc", "--seed", "0,1"]));
+    stdout(&bench(root, &["--method", "esc", "--seed", "1"]));
+    assert_eq!(runs(root), ["eager-init", "eager-regrow", "esc", "esc_seed1"]);
+}
+
+#[test]
+fn a_single_run_stays_one() {
+    let folder = tempfile::tempdir().unwrap();
+    stdout(&bench(folder.path(), &["--method", "esc"]));
+    refused(&bench(folder.path(), &["--method", "esc,full-parallel"]), "several cannot join it");
+    assert!(runs(folder.path()).is_empty());
+}
+
+/// A run that cannot go on keeps the others from beginning.
+#[test]
+fn what_is_refused_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    stdout(&bench(&root.join("esc"), &["--method", "esc", "--theta", "0.3", "--temperature", "0.7"]));
+    let other = bench(root, &["--method", "full-parallel,esc"]);
+    refused(&other, "temperature (0.7, now 0.6)");
+    assert_eq!(runs(root), ["esc"]);
+}
+
+/// A process may have only so many files open, and a sweep any number of runs.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_sweep_has_more_runs_than_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().display();
+    let seeds: Vec<String> = (0..40).map(|seed| seed.to_string()).collect();
+    let script = format!(
+        "ulimit -n 48; exec {} sweep --suite acorn --limit 1 -m 1 --max-tokens 2 --method full-parallel --seed {} --out {out}",
+        env!("CARGO_BIN_EXE_eager"),
+        seeds.join(",")
+    );
+    let output = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+    stdout(&output);
+    assert_eq!(runs(folder.path()).len(), 40);
+}
