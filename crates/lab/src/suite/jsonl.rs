@@ -118,7 +118,7 @@ impl Reader<'_> {
                 Some(grader) => Ok(Key {
                     gold: line.text(field)?,
                     choices: line.choices()?,
-                    judge: Judge::Command { grader: grader.clone(), problem: line.whole() },
+                    judge: Judge::Command { grader: grader.clone(), problem: line.whole()? },
                 }),
                 None => Ok(Key::unknown(line.choices()?)),
             },
@@ -154,17 +154,28 @@ impl Line {
         serde_json::from_str(json.get()).map(Self).map_err(|_| Fault::NotAnObject)
     }
 
-    fn value(&self, field: &str) -> Option<Value> {
-        let value = self.0.get(field).and_then(|raw| serde_json::from_str(raw.get()).ok());
-        value.filter(|value| *value != Value::Null)
+    /// What a field holds; `None` where it is not there or null.
+    fn value(&self, field: &str) -> Result<Option<Value>, Fault> {
+        let Some(raw) = self.0.get(field) else { return Ok(None) };
+        // What is well-formed may still say nothing: half of a character, or a number beyond all bounds.
+        let value: Value = serde_json::from_str(raw.get()).map_err(|error| {
+            let said = error.to_string();
+            let why = said.split(" at line ").next().unwrap_or_default();
+            Fault::NotJson(format!("\"{field}\": {why}"))
+        })?;
+        Ok(Some(value).filter(|value| *value != Value::Null))
     }
 
     /// A value that is text, or a number as it is written; `None` where there is none.
     fn text(&self, field: &str) -> Result<Option<String>, Fault> {
-        let text = match self.value(field) {
+        let written = self.0.get(field).map_or("", |raw| raw.get());
+        // However large it is.
+        if written.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+            return Ok(Some(written.to_owned()));
+        }
+        let text = match self.value(field)? {
             None => return Ok(None),
             Some(Value::String(text)) => text,
-            Some(Value::Number(_)) => self.0[field].get().to_owned(),
             Some(_) => return Err(Fault::NotText(field.to_owned())),
         };
         if text.trim().is_empty() { Err(Fault::Empty(field.to_owned())) } else { Ok(Some(text)) }
@@ -182,7 +193,7 @@ impl Line {
 
     /// The texts of the choices, where the line lists them.
     fn choices(&self) -> Result<Vec<String>, Fault> {
-        let Some(value) = self.value("choices") else { return Ok(Vec::new()) };
+        let Some(value) = self.value("choices")? else { return Ok(Vec::new()) };
         let choices: Vec<String> = serde_json::from_value(value).map_err(|_| Fault::NotChoices)?;
         if (2..=26).contains(&choices.len()) { Ok(choices) } else { Err(Fault::NotChoices) }
     }
@@ -211,7 +222,7 @@ impl Line {
 
     fn expression(&self, field: &str) -> Result<Key, Fault> {
         let gold = self.required(field)?;
-        let numbers = self.value("numbers").and_then(|numbers| serde_json::from_value(numbers).ok());
+        let numbers = self.value("numbers")?.and_then(|numbers| serde_json::from_value(numbers).ok());
         match (gold.trim().parse(), numbers) {
             (Ok(target), Some(numbers)) => {
                 let judge = Judge::Text(Grader::Expression { numbers, target });
@@ -223,7 +234,7 @@ impl Line {
 
     /// All of it, for a program of the user's.
     #[cfg(unix)]
-    fn whole(&self) -> Value {
-        self.0.keys().map(|field| (field.clone(), self.value(field).unwrap_or_default())).collect()
+    fn whole(&self) -> Result<Value, Fault> {
+        self.0.keys().map(|field| Ok((field.clone(), self.value(field)?.unwrap_or_default()))).collect()
     }
 }

@@ -18,13 +18,13 @@ fn mine(folder: &Path, bytes: impl AsRef<[u8]>, kind: Kind) -> Request {
 #[test]
 fn lines_become_problems() {
     let folder = tempfile::tempdir().unwrap();
-    let lines = "\u{feff}{\"id\": \"a\", \"problem\": \"1 + 1?\", \"answer\": \"2\"}\r\n\n{\"problem\": \"Big?\", \"answer\": 12345678901234567890123}\n";
+    let lines = "\u{feff}{\"id\": \"a\", \"problem\": \"1 + 1?\", \"answer\": \"2\"}\r\n\n{\"problem\": \"Big?\", \"answer\": 12345678901234567890123}\n{\"problem\": \"Bigger?\", \"answer\": 1e999}\n";
     let suite = open(&mine(folder.path(), lines, Kind::Math));
     assert_eq!((suite.name.as_str(), suite.secret), ("mine.jsonl", false));
     // Without an id, the line's number is one.
-    assert_eq!(ids(&suite), ["a", "3"]);
+    assert_eq!(ids(&suite), ["a", "3", "4"]);
     let golds: Vec<Option<&str>> = suite.problems.iter().map(|problem| problem.gold.as_deref()).collect();
-    assert_eq!(golds, [Some("2"), Some("12345678901234567890123")]);
+    assert_eq!(golds, [Some("2"), Some("12345678901234567890123"), Some("1e999")]);
 }
 
 #[test]
@@ -126,6 +126,11 @@ fn a_line_that_is_wrong_is_told_by_number_and_reason() {
         (b"{}", Math, r#"line 2: it has no "problem"; it has nothing"#),
         (br#"{"problem": "?"}"#, Math, r#"line 2: it has no "answer"; it has "problem""#),
         (br#"{"problem": "?", "answer": null}"#, Exact, r#"line 2: it has no "answer""#),
+        (
+            br#"{"problem": "\ud800?", "answer": 1}"#,
+            Math,
+            r#"line 2: it is not JSON: "problem": unexpected end of hex escape"#,
+        ),
         (br#"{"problem": ["?"], "answer": 1}"#, Math, r#"line 2: "problem" should be text or a number"#),
         (br#"{"problem": "?", "answer": true}"#, Math, r#"line 2: "answer" should be text or a number"#),
         (br#"{"problem": "?", "answer": {"a": 1}}"#, Math, r#"line 2: "answer" should be text or a number"#),
