@@ -238,19 +238,27 @@ impl Request {
 fn hash(problems: &[Problem]) -> String {
     let mut hash = Sha256::new();
     // Lengths keep two neighbours from being mistaken for two others.
-    let mut add = |text: &str| {
+    let mut add = |text: &[u8]| {
         hash.update((text.len() as u64).to_le_bytes());
         hash.update(text);
     };
-    add("eager suite 1");
+    add(b"eager suite 1");
     for Problem { id, message, gold, choices, judge, .. } in problems {
-        add(id);
-        add(message);
-        add(judge.kind().name());
-        add(if gold.is_some() { "gold" } else { "" });
-        add(gold.as_deref().unwrap_or_default());
-        add(&choices.len().to_string());
-        choices.iter().for_each(|choice| add(choice));
+        add(id.as_bytes());
+        add(message.as_bytes());
+        add(judge.kind().name().as_bytes());
+        add(if gold.is_some() { b"gold" } else { b"" });
+        add(gold.as_deref().unwrap_or_default().as_bytes());
+        add(choices.len().to_string().as_bytes());
+        choices.iter().for_each(|choice| add(choice.as_bytes()));
+        // Another program, or another thing that it is told, is another judge; how long it may take is not.
+        #[cfg(unix)]
+        if let Judge::Command { grader, problem } = judge {
+            add(grader.program.as_encoded_bytes());
+            add(grader.arguments.len().to_string().as_bytes());
+            grader.arguments.iter().for_each(|argument| add(argument.as_encoded_bytes()));
+            add(problem.to_string().as_bytes());
+        }
     }
     hub::hex(&hash.finalize())
 }

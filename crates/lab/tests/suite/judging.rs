@@ -102,3 +102,22 @@ fn programs_are_judged_by_their_tests() {
     assert!(graded[1].answer == graded[0].answer && graded[4].answer == graded[0].answer);
     assert_ne!(graded[2].answer, graded[0].answer);
 }
+
+/// A run is not taken up with another judge, nor with other tests for the same one.
+#[test]
+fn hashes_tell_programs_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let hash = |line: &str, script: &str, seconds: u64| {
+        let path = folder.path().join("mine.jsonl");
+        fs::write(&path, line).unwrap();
+        let command = CommandGrader { timeout: Duration::from_secs(seconds), ..sh(script) };
+        let suite = path.to_str().unwrap().to_owned();
+        open(&Request { suite, command: Some(command), ..asked(script) }).hash
+    };
+    let line = r#"{"problem": "Say yes.", "tests": 1}"#;
+    let plain = hash(line, "echo 1", 20);
+    assert_ne!(plain, hash(line, "echo 0", 20));
+    assert_ne!(plain, hash(r#"{"problem": "Say yes.", "tests": 2}"#, "echo 1", 20));
+    // Who had too little time may be given more.
+    assert_eq!(plain, hash(line, "echo 1", 40));
+}
