@@ -112,10 +112,15 @@ fn refuse(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
     }
+    eprintln!("eager: {} (see --help)", sentence(error));
+    ExitCode::from(2)
+}
+
+/// What was wrong with the words of a command, without the advice around it.
+fn sentence(error: &clap::Error) -> String {
     let text = error.to_string();
     let about = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
     let sentence: Vec<&str> = about.map(str::trim).filter(|line| !line.is_empty()).collect();
     let sentence = sentence.join(" ");
-    eprintln!("eager: {} (see --help)", sentence.strip_prefix("error: ").unwrap_or(&sentence));
-    ExitCode::from(2)
+    sentence.strip_prefix("error: ").unwrap_or(&sentence).to_owned()
 }

@@ -59,6 +59,8 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
         for &method in &args.method {
             let Args { theta, max_sequences, temperature, .. } = *args;
             let setting = Setting { method, theta, max_sequences, temperature, seed };
+            // The model's own theta may be out of reach as well.
+            args.run.rules.check(subject.theta(&setting))?;
             let trial = subject.trial(&args.run, &setting, name(args, &root, &setting), &tasks);
             // What is asked for twice is one run.
             if trials.iter().all(|known| known.manifest != trial.manifest) {

@@ -6,6 +6,7 @@ use clap::Args as ClapArgs;
 use eager_core::{Method, Reallocation};
 use eager_lab::calibrate::{Point, agreement, choose, grid};
 use eager_lab::campaign::Campaign;
+use eager_lab::judge::Kind;
 use eager_lab::profiles::{Calibrated, Profiles};
 use eager_lab::report::{Options, Report};
 use eager_lab::run::{Run, replace};
@@ -57,6 +58,8 @@ pub struct Args {
 struct Found {
     suite: String,
     draw: u64,
+    /// How many problems were drawn; a suite may have fewer than were asked for.
+    examples: usize,
     init: Vec<Point>,
     full: Vec<Point>,
     theta_init: f32,
@@ -68,18 +71,28 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
         let why = "theta is calibrated on one suite; several are for --draws, which compares them";
         return Err(Usage(why.to_owned()).into());
     }
+    let misplaced = match (args.pick.limit, args.run.seed.len()) {
+        (Some(_), _) => Some("--examples says how many problems are drawn, not --limit"),
+        (None, 2..) => Some("theta is calibrated with one seed; --draws repeats it with other problems"),
+        _ => None,
+    };
+    if let Some(why) = misplaced {
+        return Err(Usage(why.to_owned()).into());
+    }
     args.theta.iter().try_for_each(|&theta| args.run.rules.check(Some(theta)))?;
     let interrupt = Interrupt::listen()?;
     let mut session = open_session(&args.run)?;
-    let root = root(&args.run, &format!("calibrate-{}", args.suite.join("-")));
+    let suites = once(&args.suite);
+    let names: Vec<String> = suites.iter().map(|suite| name(suite)).collect();
+    let root = root(&args.run, &format!("calibrate-{}", names.join("-")));
     let mut found = Vec::new();
-    for suite in &args.suite {
+    for (suite, name) in suites.iter().zip(&names) {
         for draw in 0..args.draws.unwrap_or(1) as u64 {
             let folder = match args.draws {
-                Some(_) => root.join(format!("{suite}-draw{draw}")),
+                Some(_) => root.join(format!("{name}-draw{draw}")),
                 None => root.clone(),
             };
-            let draw = args.pick.shuffle.unwrap_or(0) + draw;
+            let draw = args.pick.shuffle.unwrap_or(0).wrapping_add(draw);
             match one(args, &mut session, suite, draw, &folder, &interrupt)? {
                 Some(one) => found.push(one),
                 None => return Ok(Outcome::Interrupted),
@@ -89,12 +102,41 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     if args.json {
         print(&serde_json::to_string(&found)?)?;
     } else {
-        show(args, &found)?;
+        show(args, &names, &found)?;
     }
     if let ([only], None, false) = (&found[..], args.draws, args.dry_run) {
+        if !only.solved_any() {
+            anyhow::bail!(
+                "no theta solved a single problem, so none is better than another: nothing is stored; try easier problems, or more of them"
+            )
+        }
         store(args, &session, only)?;
     }
     Ok(Outcome::Done)
+}
+
+impl Found {
+    /// Only problems that some theta solves tell thetas apart.
+    fn solved_any(&self) -> bool {
+        let solved = |points: &[Point]| points.iter().any(|point| point.metrics.pass_at_k > 0.0);
+        solved(&self.init) && solved(&self.full)
+    }
+}
+
+/// A suite's name for folders and tables: a file may lie anywhere.
+fn name(suite: &str) -> String {
+    Path::new(suite).file_name().map_or(suite.to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Each value once, in the order given.
+fn once<T: PartialEq + Clone>(values: &[T]) -> Vec<T> {
+    let mut once: Vec<T> = Vec::new();
+    for value in values {
+        if !once.contains(value) {
+            once.push(value.clone());
+        }
+    }
+    once
 }
 
 /// Calibrates on one draw of problems; `None` when it was interrupted. What a folder holds already is not run again.
@@ -108,6 +150,10 @@ fn one(
 ) -> anyhow::Result<Option<Found>> {
     let pick = PickArgs { limit: Some(args.examples), shuffle: Some(draw), ..args.pick.clone() };
     let suite = open(suite, &pick)?;
+    if suite.problems.iter().all(|problem| problem.judge.kind() == Kind::None) {
+        let why = "theta is chosen by how many problems are solved, and nobody knows the right answers of these; name a suite or a --grader that does";
+        return Err(Usage(why.to_owned()).into());
+    }
     let asked = asked(&suite);
     let mut subject = Subject::new(session, suite, &args.run)?;
     let tasks = subject.tasks(&args.run, args.temperature)?;
@@ -135,7 +181,7 @@ fn one(
     let Some(full_parallel) = run(&mut subject, &[setting(Method::FullParallel, None)])? else {
         return Ok(None);
     };
-    let thetas = if args.theta.is_empty() { grid(&entropies(&full_parallel)) } else { args.theta.clone() };
+    let thetas = if args.theta.is_empty() { grid(&entropies(&full_parallel)) } else { once(&args.theta) };
     let methods = [Method::EagerInit, Method::Eager(Reallocation::Regrow)];
     let mut points: [Vec<Point>; 2] = Default::default();
     let settings: Vec<Setting> =
@@ -155,7 +201,8 @@ fn one(
     // The grid is never empty.
     let theta = |points: &[Point]| choose(points).map_or(0.0, |point| point.theta);
     let (theta_init, theta_full) = (theta(&init), theta(&full));
-    Ok(Some(Found { suite: subject.suite.name.clone(), draw, init, full, theta_init, theta_full }))
+    let (suite, examples) = (subject.suite.name.clone(), subject.suite.problems.len());
+    Ok(Some(Found { suite, draw, examples, init, full, theta_init, theta_full }))
 }
 
 /// The entropy of every step of these runs.
@@ -164,10 +211,10 @@ fn entropies(runs: &[Run]) -> Vec<f32> {
     sequences.flat_map(|sequence| sequence.entropy.iter().copied()).collect()
 }
 
-fn show(args: &Args, found: &[Found]) -> anyhow::Result<()> {
+fn show(args: &Args, suites: &[String], found: &[Found]) -> anyhow::Result<()> {
     if args.draws.is_some() {
         let mut table = new_table(&["suite", "eager-init", "eager"]);
-        for suite in &args.suite {
+        for suite in suites {
             let of = |theta: fn(&Found) -> f32| {
                 let chosen: Vec<f32> = found.iter().filter(|f| f.suite == *suite).map(theta).collect();
                 let all = chosen.len();
@@ -225,7 +272,7 @@ fn store(args: &Args, session: &Session, found: &Found) -> anyhow::Result<()> {
         theta_init: found.theta_init,
         theta_full: found.theta_full,
         suite: found.suite.clone(),
-        examples: args.examples,
+        examples: found.examples,
         max_sequences: args.max_sequences,
         temperature: args.temperature,
         seed: args.run.seed.first().copied().unwrap_or(0),

@@ -10,7 +10,7 @@ use eager_lab::statistics::Estimate;
 
 use super::told;
 use crate::table::new_table;
-use crate::{Outcome, print};
+use crate::{Outcome, Usage, print};
 
 #[derive(Debug, ClapArgs)]
 pub struct Args {
@@ -35,6 +35,10 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
+    if args.out.as_ref().is_some_and(|out| out.extension().is_some_and(|extension| extension == "md")) {
+        let why = "--out names the HTML file; the Markdown is written beside it with the ending .md";
+        return Err(Usage(why.to_owned()).into());
+    }
     let runs = Run::find(&args.folders).map_err(told)?;
     let report = Report::new(&runs, Options { paper: args.paper, trees: args.trees, ..Options::default() });
     let html = args.out.clone().unwrap_or_else(|| args.folders[0].join("report.html"));

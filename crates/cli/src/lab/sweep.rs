@@ -5,7 +5,7 @@ use eager_core::Method;
 use eager_lab::campaign::Trial;
 
 use super::suite::SuiteArgs;
-use super::trial::{RunArgs, Setting, Subject, Vary};
+use super::trial::{RunArgs, Setting, Subject, Vary, suffix};
 use super::{Ending, conclude, open_session, root};
 use crate::Outcome;
 use crate::args::{at_least_zero, sequences};
@@ -60,14 +60,17 @@ fn trials(args: &Args, subject: &Subject<'_>) -> anyhow::Result<Vec<Trial>> {
     let thetas: Vec<Option<f32>> =
         if args.theta.is_empty() { vec![None] } else { args.theta.iter().copied().map(Some).collect() };
     let mut trials: Vec<Trial> = Vec::new();
-    for (variant, run) in args.run.variants(&args.vary)? {
+    for (variation, run) in args.run.variants(&args.vary)? {
         for &temperature in &args.temperature {
             let tasks = subject.tasks(&run, temperature)?;
             for setting in settings(args, &thetas, temperature) {
+                // The model's own theta may be out of reach as well, and so may one in a variation.
+                run.rules.check(subject.theta(&setting))?;
                 let trial = subject.trial(&run, &setting, String::new(), &tasks);
                 // What a variation does not change is one run.
                 if trials.iter().all(|known| known.manifest != trial.manifest) {
-                    let name = setting.full_name(subject.theta(&setting)) + &variant;
+                    let name =
+                        setting.full_name(subject.theta(&setting)) + &suffix(&variation, &trial.manifest);
                     trials.push(Trial { name, ..trial });
                 }
             }

@@ -13,9 +13,9 @@ use eager_lab::run::{FORMAT, Manifest, ModelInfo, Parameters, SuiteInfo};
 use eager_lab::suite::Suite;
 use serde_json::{Value, json};
 
-use crate::Usage;
 use crate::args::{BaselineArgs, DrawArgs, EngineArgs, RuleArgs, at_least_one, recorded};
 use crate::session::{Session, kernel};
+use crate::{Usage, sentence};
 
 /// What all commands that run methods over suites share.
 #[derive(Debug, Clone, ClapArgs)]
@@ -84,15 +84,20 @@ struct Varied {
     baselines: BaselineArgs,
 }
 
+/// The options that were varied, with the values that one combination gives them.
+pub type Variation = Vec<(String, String)>;
+
 impl RunArgs {
-    /// These options with every combination of the varied ones, each with a name for it.
-    pub fn variants(&self, vary: &[Vary]) -> anyhow::Result<Vec<(String, RunArgs)>> {
-        let mut variants = vec![(String::new(), self.clone())];
+    /// These options with every combination of the varied ones.
+    pub fn variants(&self, vary: &[Vary]) -> anyhow::Result<Vec<(Variation, RunArgs)>> {
+        let mut variants = vec![(Variation::new(), self.clone())];
         for Vary { option, values } in vary {
             let mut more = Vec::new();
-            for (name, args) in &variants {
+            for (variation, args) in &variants {
                 for value in values {
-                    more.push((format!("{name}_{option}={value}"), args.with(option, value)?));
+                    let mut variation = variation.clone();
+                    variation.push((option.clone(), value.clone()));
+                    more.push((variation, args.with(option, value)?));
                 }
             }
             variants = more;
@@ -102,19 +107,50 @@ impl RunArgs {
 
     /// These options with another value of one of them. They become words once more, as if they had been typed so.
     fn with(&self, option: &str, value: &str) -> anyhow::Result<RunArgs> {
-        let mut words = vec![format!("--{option}={value}")];
-        for (name, value) in recorded(&self.rules).into_iter().chain(recorded(&self.baselines)) {
+        let refused = |why: &str| Usage(format!("--vary {option}={value}: {why}"));
+        if option == "profile" {
+            return Err(refused("a profile only sets theta, which --theta varies").into());
+        }
+        let known: BTreeMap<String, Value> =
+            recorded(&self.rules).into_iter().chain(recorded(&self.baselines)).collect();
+        let mut words = match (known.get(option), value) {
+            // A switch is there or it is not.
+            (Some(Value::Bool(_)), "true") => vec![format!("--{option}")],
+            (Some(Value::Bool(_)), "false") => Vec::new(),
+            (Some(Value::Bool(_)), _) => return Err(refused("it can be true or false").into()),
+            (None, _) => {
+                let names: Vec<&str> =
+                    known.keys().map(String::as_str).filter(|&name| name != "profile").collect();
+                return Err(refused(&format!(
+                    "there is no such option to vary; there are {}",
+                    names.join(", ")
+                ))
+                .into());
+            }
+            _ => vec![format!("--{option}={value}")],
+        };
+        for (name, value) in known.iter().filter(|(name, _)| *name != option) {
             match value {
-                Value::Bool(true) if name != option => words.push(format!("--{name}")),
-                Value::String(text) if name != option => words.push(format!("--{name}={text}")),
-                Value::Number(number) if name != option => words.push(format!("--{name}={number}")),
+                Value::Bool(true) => words.push(format!("--{name}")),
+                Value::String(text) => words.push(format!("--{name}={text}")),
+                Value::Number(number) => words.push(format!("--{name}={number}")),
                 _ => {}
             }
         }
-        let Varied { rules, baselines } = Varied::try_parse_from(words)
-            .map_err(|error| Usage(format!("--vary {option}={value}: {}", error.kind())))?;
+        let Varied { rules, baselines } =
+            Varied::try_parse_from(words).map_err(|error| refused(&sentence(&error)))?;
         Ok(RunArgs { rules, baselines, ..self.clone() })
     }
+}
+
+/// What a run's name says of a variation: the options that mean something to its method. So a run that a variation does not
+/// touch has the same name in every sweep, and is found there again.
+pub fn suffix(variation: &Variation, manifest: &Manifest) -> String {
+    let elsewhere = ["entropy-top-k", "entropy-temperature"];
+    let matters =
+        |option: &str| elsewhere.contains(&option) || manifest.parameters.options.contains_key(option);
+    let varied = variation.iter().filter(|(option, _)| matters(option));
+    varied.map(|(option, value)| format!("_{option}={value}")).collect()
 }
 
 /// What distinguishes one run from the others of a campaign.

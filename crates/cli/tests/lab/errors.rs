@@ -32,6 +32,38 @@ fn mistakes_in_the_call() {
     refused(&["analyze", "/nonexistent"], 1, &["/nonexistent"]);
     refused(&["calibrate", "--suite", "gsm8k,math500"], 2, &["--draws"]);
     refused(&["sweep", "--suite", "acorn", "--max-sequences", "0"], 2, &["at least 1"]);
+    refused(&with(&["--entropy-top-k", "1"]), 2, &["at least 2"]);
+    // Of two candidates, the model's own theta for this profile cannot be reached.
+    let pair = ["--entropy-top-k", "2", "--profile", "Qwen3-4B", "--method", "eager-init"];
+    refused(&with(&pair), 2, &["out of range", "0.69"]);
+    refused(&["calibrate", "--suite", "acorn", "--limit", "3"], 2, &["--examples"]);
+    refused(&["calibrate", "--suite", "acorn", "--seed", "1,2"], 2, &["one seed"]);
+    refused(&["report", "/nonexistent", "--out", "x.md"], 2, &["HTML"]);
+}
+
+#[test]
+fn mistakes_in_what_varies() {
+    let sweep = ["sweep", "--suite", "acorn", "--out", "/nonexistent/run", "--vary"];
+    for (vary, words) in [
+        ("regrow-first", &["OPTION=VALUE"][..]),
+        ("regrow-last=likely", &["regrow-last", "regrow-first", "esc-window"]),
+        ("regrow-first=best", &["regrow-first=best", "invalid value", "likely"]),
+        ("relax=", &["relax="]),
+        ("everywhere=sometimes", &["true or false"]),
+        ("profile=acorn", &["--theta"]),
+        ("entropy-top-k=2", &["out of range"]),
+    ] {
+        refused(&[&sweep[..], &[vary, "--theta", "1.5"]].concat(), 2, words);
+    }
+}
+
+/// Also when it is told with all that led to it.
+#[test]
+fn a_reason_is_given_once() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let output = small(&file.path().join("below"), &[]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(message.matches("Not a directory").count(), 1, "{message}");
 }
 
 #[test]

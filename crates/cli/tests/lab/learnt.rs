@@ -36,6 +36,52 @@ fn a_sweep_runs_each_point_once_and_never_again() {
     assert_eq!(std::fs::metadata(first.join("samples.jsonl")).unwrap().modified().unwrap(), before);
 }
 
+/// The name of a run says what matters to it, so that another sweep finds it.
+#[test]
+fn a_sweep_varies_options_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let sweep = |vary: &str| {
+        let base = ["sweep", "--suite", "acorn", "--limit", "2", "-m", "2", "--max-tokens", "20", "--method"];
+        let more = ["full-parallel,eager", "--vary", vary, "--out", folder.path().to_str().unwrap()];
+        stdout(&eager(&[&base[..], &more[..]].concat()));
+        let entries = std::fs::read_dir(folder.path()).unwrap().flatten();
+        let runs = entries.filter(|entry| entry.path().is_dir());
+        let mut names: Vec<String> = runs.map(|run| run.file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let eager = |variation: &str| format!("eager-regrow_theta0.3_m2_temp0.6_seed0_{variation}");
+    let full_parallel = "full-parallel_m2_temp0.6_seed0".to_owned();
+    let [early, late] = ["regrow-first=early", "regrow-first=late"].map(eager);
+    assert_eq!(sweep("regrow-first=late"), [late.clone(), full_parallel.clone()]);
+    assert_eq!(sweep("regrow-first=early,late"), [early.clone(), late.clone(), full_parallel.clone()]);
+    let [without, with] = ["everywhere=false", "everywhere=true"].map(eager);
+    assert_eq!(sweep("everywhere=true,false"), [without, with, early, late, full_parallel]);
+}
+
+#[test]
+fn a_file_can_be_calibrated_on_wherever_it_lies() {
+    let folder = tempfile::tempdir().unwrap();
+    let [suite, out] = ["mine.jsonl", "calibration"].map(|name| folder.path().join(name));
+    std::fs::write(&suite, "{\"problem\": \"1 + 1?\", \"answer\": 2}\n").unwrap();
+    let calibrate = |more: &[&str]| {
+        let [suite, out] = [&suite, &out].map(|path| path.to_str().unwrap());
+        let base =
+            ["calibrate", "--suite", suite, "-m", "2", "--max-tokens", "4", "--theta", "0.3,0.3", "--out"];
+        eager(&[&base[..], &[out], more].concat())
+    };
+    let text = stdout(&calibrate(&["--draws", "2"]));
+    assert!(text.contains("2/2 chose"), "{text}");
+    assert!(out.join("mine.jsonl-draw1").is_dir());
+    // Nothing is learnt where nothing is solved, or nobody knows.
+    for (more, status, word) in [(&[][..], 1, "nothing is stored"), (&["--grader", "none"], 2, "--grader")] {
+        let output = calibrate(more);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{message}");
+        assert!(message.contains(word), "{message}");
+    }
+}
+
 #[test]
 fn calibration_is_stored_and_used() {
     let folder = tempfile::tempdir().unwrap();
