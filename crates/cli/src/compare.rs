@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use eager_acorn::Family;
 use eager_core::metrics::pass_at_equal_tokens;
-use eager_core::{Finish, Method, Metrics, Outcome, Plan, Prompt, Tree};
+use eager_core::{Finish, Judged, Method, Metrics, Outcome, Plan, Prompt, Tree};
 use eager_grade::{Grade, Grader};
 use eager_native::EngineError;
 use serde::Serialize;
@@ -89,12 +89,12 @@ impl<'a> Comparison<'a> {
         if trees.iter().all(is_complete) {
             self.first = Some(first);
             let begun = Instant::now();
-            let solved: Vec<bool> =
-                trees.iter().zip(self.tasks).map(|(t, task)| self.grade(task, t).solved()).collect();
-            let solved = |index: usize, _: &Tree| solved[index];
+            let judged: Vec<Judged> =
+                trees.iter().zip(self.tasks).map(|(t, task)| Judged::from(&self.grade(task, t))).collect();
+            let judged = |index: usize, _: &Tree| judged[index];
             let mut progress = Progress::open_ended(&format!("{method}, second pass"), self.interrupt);
             let engine = &mut self.session.engine;
-            result = plan.second_pass(engine, method, &prompts, &mut trees, solved, &mut progress);
+            result = plan.second_pass(engine, method, &prompts, &mut trees, judged, &mut progress);
             seconds += begun.elapsed().as_secs_f64();
         }
         let outcomes: Vec<Outcome> =

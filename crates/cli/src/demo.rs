@@ -57,6 +57,7 @@ fn problems(text: &str) -> Result<usize, String> {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
+    args.forking.rules.check(args.forking.theta)?;
     let interrupt = Interrupt::listen()?;
     let mut session = Session::open(None, &args.engine)?;
     session.use_profile(args.forking.rules.profile.as_deref())?;

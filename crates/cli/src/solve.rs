@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use clap::Args as ClapArgs;
 use eager_core::vote::Votes;
-use eager_core::{Method, Outcome as Graded, Prompt, Token, Tree};
+use eager_core::{Judged, Method, Outcome as Graded, Prompt, Token, Tree};
 use eager_grade::Grader;
 use eager_lab::run::Sample;
 use serde::Serialize;
@@ -66,6 +66,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
         let why = "full eager decides by the right answer: give --answer, or use --method eager-adapt";
         return Err(Usage(why.to_owned()).into());
     }
+    args.forking.rules.check(args.forking.theta)?;
     let interrupt = Interrupt::listen()?;
     let mut session = Session::open(args.model.as_deref(), &args.engine)?;
     session.use_profile(args.forking.rules.profile.as_deref())?;
@@ -93,9 +94,9 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let mut trees = plan.plant(&prompts);
     let mut grown = plan.first_pass(&mut session.engine, args.method, &prompts, &mut trees, &mut progress);
     if grown.is_ok() && !interrupt.asked() {
-        let solved = grade(&session, &grader, &trees[0]).solved();
+        let judged = Judged::from(&grade(&session, &grader, &trees[0]));
         let engine = &mut session.engine;
-        grown = plan.second_pass(engine, args.method, &prompts, &mut trees, |_, _| solved, &mut progress);
+        grown = plan.second_pass(engine, args.method, &prompts, &mut trees, |_, _| judged, &mut progress);
     }
     drop(progress);
     // Even when it failed in the end, what was generated is shown.

@@ -19,7 +19,7 @@ pub use chance::Key;
 pub use engine::{Engine, Forest, Pulse};
 pub use entropy::{Candidate, Token};
 pub use grove::{Decoded, Grove, Next, Sampling, Settings};
-pub use method::{Method, Plan, Prompt, Reallocation, Watch};
+pub use method::{AdaptTo, Judged, Method, Plan, Prompt, Reallocation, Watch};
 pub use metrics::{Metrics, Outcome};
 pub use profile::Profile;
 pub use strategy::{DeepConfOptions, EscOptions, Forking, Regrowing, Strategy};

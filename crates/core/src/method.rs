@@ -12,6 +12,7 @@ use crate::chance::Key;
 use crate::engine::{Engine, Forest, Pulse};
 use crate::entropy::Token;
 use crate::grove::{Grove, Settings};
+use crate::metrics::Outcome;
 use crate::strategy::{
     DeepConf, DeepConfOptions, Esc, EscOptions, Forking, FullParallel, Init, Regrow, Regrowing, Strategy,
 };
@@ -129,6 +130,7 @@ pub struct Plan {
     pub forking: Forking,
     /// Most sequences that a second pass adds over all prompts, in multiples of M; 0 is no limit.
     pub surplus: usize,
+    pub adapt_to: AdaptTo,
     pub regrowing: Regrowing,
     pub esc: EscOptions,
     pub deepconf: DeepConfOptions,
@@ -140,8 +142,32 @@ pub struct Standing {
     pub sequences: usize,
     /// Nothing of it was broken off.
     pub finished: bool,
-    /// It has a correct answer; only full EAGer asks.
+    pub judged: Judged,
+}
+
+/// What the answers of a prompt's sequences came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// One is correct; only full EAGer asks.
     pub solved: bool,
+    /// None was given by more than half of the sequences; only EAGer-adapt asks, when told to.
+    pub divided: bool,
+}
+
+impl From<&Outcome> for Judged {
+    fn from(outcome: &Outcome) -> Self {
+        Judged { solved: outcome.solved(), divided: outcome.is_divided() }
+    }
+}
+
+/// Which prompts EAGer-adapt spends on. None of these needs a label.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AdaptTo {
+    /// The paper's: those that reached the cap.
+    #[default]
+    Saturated,
+    /// Ours: those whose sequences do not agree on an answer, however few they are.
+    Divided,
 }
 
 /// Watches a pass: gets every tree as it is done, and may end the pass.
@@ -164,7 +190,15 @@ impl Plan {
     /// The defaults, but for the seed and where to fork.
     pub fn new(seed: u64, forking: Forking) -> Self {
         let (regrowing, esc, deepconf) = Default::default();
-        Plan { seed, forking, surplus: budget::SURPLUS, regrowing, esc, deepconf }
+        Plan {
+            seed,
+            forking,
+            surplus: budget::SURPLUS,
+            adapt_to: AdaptTo::default(),
+            regrowing,
+            esc,
+            deepconf,
+        }
     }
 
     /// A tree for each prompt, with nothing in it yet.
@@ -187,23 +221,22 @@ impl Plan {
         engine.grow(&mut Pass { prompts, trees, strategy, next: 0, watch })
     }
 
-    /// The second pass of Algorithm 2, for the methods that have one. `solved` says which prompts have a correct answer;
-    /// only full EAGer asks. A tree that the first pass left unfinished stays as it is.
+    /// The second pass of Algorithm 2, for the methods that have one. `judged` says what the answers of a prompt came to. A
+    /// tree that the first pass left unfinished stays as it is.
     pub fn second_pass<E: Engine>(
         &self,
         engine: &mut E,
         method: Method,
         prompts: &[Prompt],
         trees: &mut [Tree],
-        solved: impl Fn(usize, &Tree) -> bool,
+        judged: impl Fn(usize, &Tree) -> Judged,
         watch: &mut dyn Watch,
     ) -> Result<(), E::Error> {
         let Some(how) = method.reallocation() else { return Ok(()) };
-        let asks = matches!(method, Method::Eager(_));
         let standing = |(index, tree): (usize, &Tree)| Standing {
             sequences: tree.len(),
             finished: tree.live().next().is_none(),
-            solved: asks && solved(index, tree),
+            judged: judged(index, tree),
         };
         let standings: Vec<Standing> = trees.iter().enumerate().map(standing).collect();
         let extra = self.extra(method, &standings);
@@ -230,8 +263,14 @@ impl Plan {
     pub fn extra(&self, method: Method, standings: &[Standing]) -> Vec<usize> {
         let cap = self.forking.cap;
         let is_chosen = |standing: &Standing| match method {
-            Method::Eager(_) => standing.finished && !standing.solved,
-            Method::EagerAdapt(_) => standing.finished && standing.sequences >= cap,
+            Method::Eager(_) => standing.finished && !standing.judged.solved,
+            Method::EagerAdapt(_) => {
+                standing.finished
+                    && match self.adapt_to {
+                        AdaptTo::Saturated => standing.sequences >= cap,
+                        AdaptTo::Divided => standing.judged.divided,
+                    }
+            }
             _ => false,
         };
         let counts: Vec<usize> = standings.iter().map(|s| s.sequences).collect();
@@ -334,5 +373,32 @@ mod tests {
             let opening = if method.forks() { Method::EagerInit } else { method };
             assert_eq!(method.opening(), opening);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_gets_what_the_others_saved() {
+        let standing = |sequences, solved, divided| Standing {
+            sequences,
+            finished: true,
+            judged: Judged { solved, divided },
+        };
+        let broken_off = Standing { finished: false, ..standing(8, false, true) };
+        let standings =
+            [standing(1, true, false), standing(8, true, false), standing(3, false, true), broken_off];
+        let mut plan = Plan::new(0, Forking::new(0.5, 8));
+        // 32 sequences were allowed and 20 used.
+        let regrow = Reallocation::Regrow;
+        assert_eq!(plan.extra(Method::EagerAdapt(regrow), &standings), [0, 12, 0, 0]);
+        assert_eq!(plan.extra(Method::Eager(regrow), &standings), [0, 0, 12, 0]);
+        assert_eq!(plan.extra(Method::EagerInit, &standings), [0; 4]);
+        plan.adapt_to = AdaptTo::Divided;
+        assert_eq!(plan.extra(Method::EagerAdapt(regrow), &standings), [0, 0, 12, 0]);
+        plan.surplus = 1;
+        assert_eq!(plan.extra(Method::EagerAdapt(regrow), &standings), [0, 0, 8, 0]);
     }
 }

@@ -40,6 +40,12 @@ impl Outcome {
         weighted_tally(self.answers.iter().enumerate().map(|(i, a)| (a.as_deref(), self.weight(i))))
     }
 
+    /// Is there no answer that more than half of the sequences gave?
+    pub fn is_divided(&self) -> bool {
+        let most = self.votes().iter().map(|votes| votes.count).max().unwrap_or(0);
+        2 * most <= self.sequences()
+    }
+
     /// Is the majority's answer correct?
     pub fn consensus(&self) -> bool {
         let votes = self.votes();
@@ -256,6 +262,8 @@ mod tests {
         assert!((metrics.pass_rate - (0.5 + 1.0 / 3.0) / 3.0).abs() < 1e-12);
         assert_eq!((metrics.sequences, metrics.tokens, metrics.prompts), (8, 160, 3));
         assert_eq!(Metrics::of(&[], 0.0).pass_at_k, 0.0);
+        let divided: Vec<bool> = outcomes.iter().map(Outcome::is_divided).collect();
+        assert_eq!(divided, [true, false, true]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::run::{Asked, Folder, Lock, Manifest, RunError, replace};
 
 /// Does this option only matter to a second pass?
 pub fn is_late(option: &str) -> bool {
-    option == "surplus" || option.starts_with("regrow")
+    matches!(option, "surplus" | "adapt-to") || option.starts_with("regrow")
 }
 
 /// One run of a campaign.

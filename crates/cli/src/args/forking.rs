@@ -6,9 +6,11 @@ use clap::{Args, ValueEnum};
 use eager_core::budget::SURPLUS;
 use eager_core::grove::TOP_K;
 use eager_core::strategy::{CapRule, DeepConfOptions, EscOptions, Preference, Regrowing};
-use eager_core::{Forking, Method, Plan, Profile};
+use eager_core::{AdaptTo, Forking, Method, Plan, Profile};
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::Usage;
 
 use super::number::{at_least_one, at_least_two, at_least_zero, exact_share, positive, sequences, share};
 
@@ -56,6 +58,9 @@ pub struct RuleArgs {
     /// Most sequences that a second pass adds over all prompts, in multiples of M; 0: all that was saved
     #[arg(long, default_value_t = SURPLUS)]
     pub surplus: usize,
+    /// Which prompts eager-adapt spends on
+    #[arg(long, value_enum, default_value_t = AdaptArg::Saturated)]
+    pub adapt_to: AdaptArg,
     /// Least number of tokens between two forks of a sequence
     #[arg(long, default_value_t = 0)]
     pub fork_spacing: usize,
@@ -120,6 +125,15 @@ pub enum CapArg {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
+pub enum AdaptArg {
+    /// Those that reached --max-sequences
+    Saturated,
+    /// Those whose sequences do not agree on an answer
+    Divided,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PreferenceArg {
     /// Those that the model found most likely
     Likely,
@@ -163,6 +177,18 @@ impl ForkingArgs {
 }
 
 impl RuleArgs {
+    /// Refuses a theta that no step can reach: it would look like a method that never forks.
+    pub fn check(&self, theta: Option<f32>) -> Result<(), Usage> {
+        let highest = (self.entropy_top_k as f32).ln();
+        match theta.filter(|&theta| theta > highest) {
+            Some(theta) => Err(Usage(format!(
+                "theta {theta} is out of range: the entropy of {} candidates is at most {highest:.2} nats",
+                self.entropy_top_k
+            ))),
+            None => Ok(()),
+        }
+    }
+
     pub fn plan(&self, seed: u64, theta: f32, max_sequences: usize, baselines: &BaselineArgs) -> Plan {
         let forking = Forking {
             cap_rule: match self.cap {
@@ -182,10 +208,15 @@ impl RuleArgs {
             candidates: self.regrow_candidates,
             least: self.regrow_least,
         };
+        let adapt_to = match self.adapt_to {
+            AdaptArg::Saturated => AdaptTo::Saturated,
+            AdaptArg::Divided => AdaptTo::Divided,
+        };
         Plan {
             seed,
             forking,
             surplus: self.surplus,
+            adapt_to,
             regrowing,
             esc: baselines.esc(),
             deepconf: baselines.deepconf(),

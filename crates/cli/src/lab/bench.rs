@@ -12,8 +12,6 @@ use crate::{Outcome, Usage};
 
 #[derive(Debug, ClapArgs)]
 pub struct Args {
-    #[command(flatten)]
-    suite: SuiteArgs,
     /// full-parallel, eager-init, eager-adapt, eager, esc, deepconf, separated by commas; eager-adapt and eager take
     /// /rerun or /regrow
     #[arg(long, value_delimiter = ',', default_value = "full-parallel,eager-init,eager-adapt,eager")]
@@ -35,12 +33,15 @@ pub struct Args {
     temperature: f32,
     #[command(flatten)]
     run: RunArgs,
+    #[command(flatten)]
+    suite: SuiteArgs,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     if args.resume && args.run.out.is_none() {
         return Err(Usage("--resume goes on with the runs of a folder: name it with --out".to_owned()).into());
     }
+    args.run.rules.check(args.theta)?;
     let suite = args.suite.open()?;
     let interrupt = Interrupt::listen()?;
     let mut session = open_session(&args.run)?;

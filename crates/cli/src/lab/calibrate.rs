@@ -47,9 +47,9 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    pick: PickArgs,
-    #[command(flatten)]
     run: RunArgs,
+    #[command(flatten)]
+    pick: PickArgs,
 }
 
 /// What one draw of problems came to.
@@ -68,6 +68,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
         let why = "theta is calibrated on one suite; several are for --draws, which compares them";
         return Err(Usage(why.to_owned()).into());
     }
+    args.theta.iter().try_for_each(|&theta| args.run.rules.check(Some(theta)))?;
     let interrupt = Interrupt::listen()?;
     let mut session = open_session(&args.run)?;
     let root = root(&args.run, &format!("calibrate-{}", args.suite.join("-")));

@@ -53,56 +53,52 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// A column of the table: its name, and what a line has there.
+type Column = (&'static str, fn(&Line) -> String);
+
+/// What sets runs apart. What is the same for all lines is said once, above the table.
+const AXES: [Column; 5] = [
+    ("model", |line| line.model.clone()),
+    ("suite", |line| line.suite.clone()),
+    ("M", |line| line.max_sequences.to_string()),
+    ("temperature", |line| line.temperature.to_string()),
+    ("variant", |line| line.variant.clone().unwrap_or_default()),
+];
+
+const FIGURES: [Column; 9] = [
+    ("theta", |line| line.theta.map_or("-".to_owned(), |theta| theta.to_string())),
+    ("pass@k", |line| estimate(line.pass_at_k)),
+    ("cons@k", |line| estimate(line.cons_at_k)),
+    ("pass rate", |line| estimate(line.pass_rate)),
+    ("sequences", |line| line.sequences.map_or("-".to_owned(), |e| format!("{:.1}", e.value))),
+    ("tokens", |line| line.tokens.map_or("-".to_owned(), |e| format!("{:.0}", e.value))),
+    ("saved", |line| {
+        let saved = line.against.and_then(|against| against.saved);
+        saved.map_or("-".to_owned(), |e| format!("{:.1}%", 100.0 * e.value))
+    }),
+    ("equal tokens", |line| estimate(line.equal_tokens.and_then(|equal| equal.pass_at_k))),
+    ("seconds", |line| format!("{:.1}", line.seconds)),
+];
+
 /// The comparison's lines for a terminal. Intervals are the report's business: here a figure and its reach must do.
 pub fn table(report: &Report<'_>) -> String {
-    let mut out = String::new();
     let lines = report.lines();
-    let several = |of: &dyn Fn(&Line) -> String| lines.iter().any(|line| of(line) != of(lines[0]));
-    // What is the same for all lines is said once, above; what differs has a column.
-    let mut columns: Vec<(&str, Box<dyn Fn(&Line) -> String>)> = Vec::new();
-    let axes: [(&str, fn(&Line) -> String); 5] = [
-        ("model", |line| line.model.clone()),
-        ("suite", |line| line.suite.clone()),
-        ("M", |line| line.max_sequences.to_string()),
-        ("temperature", |line| line.temperature.to_string()),
-        ("variant", |line| line.variant.clone().unwrap_or_default()),
-    ];
-    columns.push(("method", Box::new(|line: &Line| line.method.clone())));
-    for (name, value) in axes {
-        if several(&value) {
-            columns.push((name, Box::new(value)));
-        } else if let Some(first) = lines.first().map(|line| value(line)).filter(|value| !value.is_empty()) {
-            out += &format!("{name} {first}  ");
-        }
-    }
-    if let Some(first) = lines.first() {
-        out += &format!("problems {}  seeds {}\n", first.problems, first.seeds);
-    }
-    let figures: [(&str, fn(&Line) -> String); 9] = [
-        ("theta", |line| line.theta.map_or("-".to_owned(), |theta| theta.to_string())),
-        ("pass@k", |line| estimate(line.pass_at_k)),
-        ("cons@k", |line| estimate(line.cons_at_k)),
-        ("pass rate", |line| estimate(line.pass_rate)),
-        ("sequences", |line| line.sequences.map_or("-".to_owned(), |e| format!("{:.1}", e.value))),
-        ("tokens", |line| line.tokens.map_or("-".to_owned(), |e| format!("{:.0}", e.value))),
-        ("saved", |line| {
-            let saved = line.against.and_then(|against| against.saved);
-            saved.map_or("-".to_owned(), |e| format!("{:.1}%", 100.0 * e.value))
-        }),
-        ("equal tokens", |line| estimate(line.equal_tokens.and_then(|equal| equal.pass_at_k))),
-        ("seconds", |line| format!("{:.1}", line.seconds)),
-    ];
-    columns.extend(figures.map(|(name, value)| (name, Box::new(value) as Box<dyn Fn(&Line) -> String>)));
-    let header: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    let Some(first) = lines.first() else { return "no runs".to_owned() };
+    let differs = |column: &&Column| lines.iter().any(|line| column.1(line) != column.1(first));
+    let (own, same): (Vec<&Column>, Vec<&Column>) = AXES.iter().partition(differs);
+    let said = same.iter().map(|(name, value)| format!("{name} {}", value(first)));
+    let mut said: Vec<String> = said.filter(|text| !text.ends_with(' ')).collect();
+    said.push(format!("problems {}  seeds {}", first.problems, first.seeds));
+    let columns: Vec<&Column> = own.into_iter().chain(&FIGURES).collect();
+    let header: Vec<&str> = ["method"].into_iter().chain(columns.iter().map(|(name, _)| *name)).collect();
     let mut table = new_table(&header);
     for line in lines {
-        let mut row: Vec<String> = columns.iter().map(|(_, value)| value(line)).collect();
-        if !line.complete {
-            row[0] += &format!(" ({} problems)", line.problems);
-        }
+        let part = if line.complete { String::new() } else { format!(" ({} problems)", line.problems) };
+        let mut row = vec![format!("{}{part}", line.method)];
+        row.extend(columns.iter().map(|(_, value)| value(line)));
         table.add_row(row);
     }
-    out + &table.to_string()
+    format!("{}\n{table}", said.join("  "))
 }
 
 /// A figure with half of its interval's width.

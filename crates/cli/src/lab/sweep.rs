@@ -13,8 +13,6 @@ use crate::interrupt::Interrupt;
 
 #[derive(Debug, ClapArgs)]
 pub struct Args {
-    #[command(flatten)]
-    suite: SuiteArgs,
     /// The methods, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "full-parallel,eager-init,eager-adapt,eager")]
     method: Vec<Method>,
@@ -41,9 +39,12 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     run: RunArgs,
+    #[command(flatten)]
+    suite: SuiteArgs,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
+    args.theta.iter().try_for_each(|&theta| args.run.rules.check(Some(theta)))?;
     let suite = args.suite.open()?;
     let interrupt = Interrupt::listen()?;
     let mut session = open_session(&args.run)?;

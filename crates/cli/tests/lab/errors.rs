@@ -21,6 +21,7 @@ fn mistakes_in_the_call() {
     refused(&["bench", "--suite", "aime1999"], 2, &["aime1999", "aime2025", ".jsonl"]);
     refused(&with(&["--method", "best-of-n"]), 2, &["best-of-n", "eager-init"]);
     refused(&with(&["--theta", "-1"]), 2, &["--theta", "negative"]);
+    refused(&with(&["--theta", "3.5"]), 2, &["3.5", "out of range", "3.00"]);
     refused(&with(&["--theta", "much"]), 2, &["--theta", "number"]);
     refused(&with(&["--profile", "gpt-9"]), 2, &["gpt-9", "Qwen3-4B"]);
     refused(&with(&["--only", "c1-1,z9"]), 2, &["z9"]);

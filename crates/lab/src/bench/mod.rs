@@ -14,7 +14,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use eager_core::method::Standing;
-use eager_core::{Answers, Engine, Finish, Method, Metrics, Outcome, Plan, Prompt, Pulse, Token, Tree};
+use eager_core::{
+    Answers, Engine, Finish, Judged, Method, Metrics, Outcome, Plan, Prompt, Pulse, Token, Tree,
+};
 
 use crate::judge::{JudgeError, Kind};
 use crate::run::{Folder, RunError, Sample};
@@ -184,7 +186,7 @@ impl<E: Engine> Bench<'_, E> {
         let standing = |(entry, _): &(Entry, Place)| Standing {
             sequences: entry.graded.sequences(),
             finished: true,
-            solved: entry.graded.solved(),
+            judged: Judged::from(&entry.graded),
         };
         let standings: Vec<Standing> = first.iter().map(standing).collect();
         let extra = plan.extra(method, &standings);

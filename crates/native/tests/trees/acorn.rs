@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use eager_core::{Method, Plan, Prompt, Settings, Tree};
+use eager_core::{Judged, Method, Plan, Prompt, Settings, Tree};
 use eager_native::load::Checkpoint;
 use eager_native::{EngineError, Isa, Model, NativeEngine, Options};
 
@@ -54,6 +54,6 @@ pub fn grow(
 ) -> Result<Vec<Tree>, EngineError> {
     let mut trees = plan.plant(prompts);
     plan.first_pass(engine, method, prompts, &mut trees, &mut ())?;
-    plan.second_pass(engine, method, prompts, &mut trees, |_, _| false, &mut ())?;
+    plan.second_pass(engine, method, prompts, &mut trees, |_, _| Judged::default(), &mut ())?;
     Ok(trees)
 }

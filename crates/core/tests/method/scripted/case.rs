@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use eager_core::strategy::{CapRule, Preference};
 use eager_core::{
-    Answers, DeepConfOptions, EscOptions, Finish, Forking, Method, Plan, Prompt, Regrowing, Sampling,
+    Answers, DeepConfOptions, EscOptions, Finish, Forking, Judged, Method, Plan, Prompt, Regrowing, Sampling,
     Settings, Token, Tree, Watch,
 };
 use proptest::prelude::*;
@@ -99,10 +99,13 @@ impl Case {
         watch: &mut dyn Watch,
     ) -> Vec<Tree> {
         let mut engine = ScriptedEngine::new(&self.script, schedule);
-        let solved = |_: usize, tree: &Tree| tree.ids().any(|id| is_answer(&tree.path(id)));
+        let judged = |_: usize, tree: &Tree| Judged {
+            solved: tree.ids().any(|id| is_answer(&tree.path(id))),
+            divided: false,
+        };
         let mut trees = first.to_vec();
         self.plan()
-            .second_pass(&mut engine, method, &self.prompts(), &mut trees, solved, watch)
+            .second_pass(&mut engine, method, &self.prompts(), &mut trees, judged, watch)
             .unwrap_or_else(|e| match e {});
         self.check_run(&engine, schedule);
         trees
