@@ -46,11 +46,10 @@ impl Case {
     /// The one place where a plan is made.
     pub fn plan(&self) -> Plan {
         Plan {
-            seed: self.script.seed,
-            forking: self.forking.clone(),
             regrowing: self.regrowing,
             esc: self.esc,
             deepconf: self.deepconf,
+            ..Plan::new(self.script.seed, self.forking.clone())
         }
     }
 
