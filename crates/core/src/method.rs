@@ -374,11 +374,6 @@ mod tests {
             assert_eq!(method.opening(), opening);
         }
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     #[test]
     fn who_gets_what_the_others_saved() {
