@@ -42,7 +42,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { paper: false, trees: 60, text: 1500, tree_bytes: 12 << 20 }
+        Options { paper: false, trees: 60, text: 1500, tree_bytes: 8 << 20 }
     }
 }
 

@@ -126,7 +126,8 @@ impl Table {
         let sortable = if self.sortable { " class=\"sortable\"" } else { "" };
         out.push_str("<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"");
         let title = escape(&self.title);
-        let _ = write!(out, "{title}\"><table{sortable}>\n<caption>{title}</caption>\n<thead>\n");
+        let _ =
+            write!(out, "{title}\"><table{sortable}>\n<caption><span>{title}</span></caption>\n<thead>\n");
         if !self.groups.is_empty() {
             out.push_str("<tr>");
             for (name, span) in &self.groups {

@@ -210,12 +210,21 @@ fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
     names.filter(|n| seen.insert(n.clone())).collect()
 }
 
-/// The numbers of the cell that stands for a method, in one of the paper's tables.
-fn entries(report: &Report, model: &str, suite: &str, base: &str, table: &str, of: &[Measure]) -> Vec<Entry> {
+/// The numbers of the cell that stands for a method, in one of the paper's tables. A method's name may leave open how it
+/// reallocates.
+fn entries(
+    report: &Report,
+    model: &str,
+    suite: &str,
+    method: &str,
+    table: &str,
+    of: &[Measure],
+) -> Vec<Entry> {
     let found = report.subjects().iter().position(|s| s.model == model && s.suite == suite);
     let line = found.and_then(|at| {
         let subject = &report.subjects()[at];
-        let cell = subject.method(base)?;
+        let exact = subject.primary().find(|c| c.method == method);
+        let cell = exact.or_else(|| subject.method(method))?;
         let index = subject.cells.iter().position(|c| std::ptr::eq(c, cell))?;
         Some(report.line(at, index))
     });
@@ -274,9 +283,9 @@ fn recap(report: &Report) -> Option<Table> {
     let mut rows = Vec::new();
     for model in &models {
         rows.push(Row::heading(model));
-        for base in bases(report, |s| s.model == *model) {
-            let mut row = vec![Entry::words(names::method(&base)).coloured(names::colour(&base))];
-            row.extend(suites.iter().flat_map(|suite| entries(report, model, suite, &base, "recap", &OF)));
+        for method in methods(report, |s| s.model == *model) {
+            let mut row = vec![Entry::words(names::method(&method)).coloured(names::colour(&method))];
+            row.extend(suites.iter().flat_map(|suite| entries(report, model, suite, &method, "recap", &OF)));
             rows.push(Row::of(row));
         }
     }
@@ -288,13 +297,13 @@ fn recap(report: &Report) -> Option<Table> {
     Some(Table { title, groups, columns, rows, ..Table::default() }.mark_best())
 }
 
-/// The methods that were run, without how they reallocate, in order.
-fn bases(report: &Report, of: impl Fn(&Subject) -> bool) -> Vec<String> {
+/// The methods that were compared, in order.
+fn methods(report: &Report, of: impl Fn(&Subject) -> bool) -> Vec<String> {
     let cells = report.subjects().iter().filter(|s| of(s)).flat_map(|s| s.primary());
-    let mut bases: Vec<&str> = cells.map(|c| names::base(&c.method)).collect();
-    bases.sort_by_key(|b| (names::method_rank(b), *b));
-    bases.dedup();
-    bases.into_iter().map(str::to_owned).collect()
+    let mut methods: Vec<&str> = cells.map(|c| c.method.as_str()).collect();
+    methods.sort_by_key(|m| (names::method_rank(m), *m));
+    methods.dedup();
+    methods.into_iter().map(str::to_owned).collect()
 }
 
 /// The paper's budget table: what reallocating brings, suites down, models across.
@@ -325,7 +334,10 @@ fn budget(report: &Report) -> Option<Table> {
     let mut groups = vec![(String::new(), 1)];
     groups.extend(models.iter().map(|m| (m.clone(), METHODS.len())));
     let title = "What reallocating the saved budget brings".to_owned();
-    Some(Table { title, groups, columns, rows, ..Table::default() })
+    let note =
+        "FP is full-parallel. Where adapt and full were run both ways, rerun (the paper's) stands here."
+            .to_owned();
+    Some(Table { title, note, groups, columns, rows, ..Table::default() })
 }
 
 const COMPLETE: [Measure; 5] =
@@ -398,7 +410,7 @@ fn related(report: &Report) -> Option<Table> {
     if report.subjects().iter().filter(|s| others(s)).count() < 2 {
         return None;
     }
-    let bases = bases(report, others);
+    let methods = methods(report, others);
     let mut rows = Vec::new();
     for subject in report.subjects().iter().filter(|s| others(s)) {
         rows.push(Row::heading(format!("{} on {}", subject.model, names::suite(&subject.suite))));
@@ -409,15 +421,17 @@ fn related(report: &Report) -> Option<Table> {
             (Measure::Time, "time"),
         ] {
             let mut row = vec![Entry::words(name)];
-            let one =
-                |base: &String| entries(report, &subject.model, &subject.suite, base, "related", &[measure]);
-            row.extend(bases.iter().flat_map(one));
+            let one = |method: &String| {
+                entries(report, &subject.model, &subject.suite, method, "related", &[measure])
+            };
+            row.extend(methods.iter().flat_map(one));
             rows.push(Row::of(row));
         }
     }
     let mut columns = vec![Column::words("", "what is measured")];
-    columns
-        .extend(bases.iter().map(|base| Column::number(&names::method(base), "how tokens are spent", None)));
+    columns.extend(
+        methods.iter().map(|method| Column::number(&names::method(method), "how tokens are spent", None)),
+    );
     Some(Table { title: "Related approaches".to_owned(), columns, rows, ..Table::default() })
 }
 

@@ -51,8 +51,11 @@ fn all_that_the_runs_can_fill_is_there() {
     let report = Report::new(&runs, Options { paper: true, ..Options::default() });
     let html = report.html();
     let document = parse(&html);
-    let captions: Vec<&str> =
-        document.descendants().filter(|n| n.has_tag_name("caption")).filter_map(|n| n.text()).collect();
+    let captions: Vec<&str> = document
+        .descendants()
+        .filter(|n| n.has_tag_name("caption"))
+        .filter_map(|n| n.first_child()?.text())
+        .collect();
     for wanted in [
         "Performance by model and suite",
         "What reallocating the saved budget brings",

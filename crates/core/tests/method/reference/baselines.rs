@@ -9,8 +9,8 @@ use crate::scripted::{Case, answer};
 pub fn esc(case: &Case, prompt: usize) -> Generated {
     let m = case.forking.cap;
     let windows = case.esc.windows.unwrap_or(8);
-    // Settled: M is shared among the windows, rounded up; one sequence alone would always be of one mind.
-    let window = case.esc.window.unwrap_or(m.div_ceil(windows).max(2).min(m));
+    // Settled: M is shared among the windows, rounded up.
+    let window = case.esc.window.unwrap_or(m.div_ceil(windows).max(2));
     // Settled: M is the limit unless both numbers are given.
     let most = if case.esc.window.is_some() && case.esc.windows.is_some() { window * windows } else { m };
     let mut all = Generated::default();
