@@ -18,7 +18,7 @@ pub struct Candidate {
 }
 
 /// How log-probabilities are stored: JSON has no infinity, so that of an impossible token is written as null.
-pub(crate) mod stored_logprob {
+pub mod stored_logprob {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     pub fn serialize<S: Serializer>(logprob: &f32, to: S) -> Result<S::Ok, S::Error> {

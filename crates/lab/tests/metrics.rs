@@ -13,7 +13,8 @@ fn sequence() -> impl Strategy<Value = SampleSequence> {
     let weight = prop::option::of(prop::sample::select(vec![0.5f32, 1.0, 2.0]));
     (answer, 0usize..6, weight).prop_map(|(answer, tokens, weight)| SampleSequence {
         tokens: vec![1; tokens],
-        logprobs: vec![-0.5; tokens],
+        // An impossible token that a method forced.
+        logprobs: (0..tokens).map(|i| if i == 4 { f32::NEG_INFINITY } else { -0.5 }).collect(),
         entropy: vec![0.25; tokens],
         parent: None,
         fork_at: 0,

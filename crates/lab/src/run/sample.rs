@@ -24,6 +24,8 @@ pub struct Sample {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SampleSequence {
     pub tokens: Vec<Token>,
+    /// `null` stands for the log-probability of an impossible token: JSON has no infinity.
+    #[serde(with = "eager_core::entropy::stored_logprob::all")]
     pub logprobs: Vec<f32>,
     pub entropy: Vec<f32>,
     /// Index of the sequence it branched off, if it did.
