@@ -3,13 +3,14 @@
 //! The confidence of a token is minus the mean raw log-probability of the top K: a sharp distribution leaves its other
 //! candidates very unlikely, so high means sure. It is averaged over a sliding window (a group), and a sequence is as good
 //! as its worst group. Some sequences run to their end first, as a warm-up, and set the bar. The rest start together; one
-//! whose group falls below the bar is halted. Votes weigh as much as the worst group; halted sequences have no vote.
+//! whose group falls below the bar is halted. Votes weigh as much as the worst group. Who lies below the bar has no vote: those
+//! that were halted and, as in the authors' program, those of the warm-up.
 //!
 //! Once the bar is set no sequence depends on another, so no schedule can change what is halted.
 
 use super::{Start, Step, Strategy, Verdict};
 use crate::entropy::{Candidate, percentile};
-use crate::tree::{Finish, SeqId, Tree};
+use crate::tree::{SeqId, Tree};
 
 /// How the bar is set.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -102,6 +103,13 @@ struct Bar {
     least: f32,
 }
 
+impl Bar {
+    /// What the vote of a sequence with this lowest group confidence weighs.
+    fn weigh(&self, worst: f32) -> f32 {
+        if worst < self.least { 0.0 } else { worst }
+    }
+}
+
 /// The strategy of DeepConf.
 #[derive(Debug, Clone)]
 pub struct DeepConf {
@@ -137,8 +145,9 @@ impl DeepConf {
         let percent = 100.0 * (1.0 - self.options.keep);
         // There is at least one sequence in a warm-up.
         let least = percentile(&worst, percent).unwrap_or(f64::NEG_INFINITY) as f32;
-        self.bar = Some(Bar { window, least });
-        self.weights.extend((self.before..).map(SeqId).zip(worst.iter().copied()));
+        let bar = Bar { window, least };
+        self.bar = Some(bar);
+        self.weights.extend((self.before..).map(SeqId).zip(worst.iter().map(|&worst| bar.weigh(worst))));
         let rest = self.cap.saturating_sub(self.traces.len());
         self.traces.iter_mut().for_each(|t| *t = Trace::default());
         vec![Start::Root; rest]
@@ -165,10 +174,9 @@ impl Strategy for DeepConf {
     }
 
     fn ended(&mut self, tree: &Tree, id: SeqId) -> Vec<Start> {
-        if self.bar.is_some() {
+        if let Some(bar) = self.bar {
             let trace = std::mem::take(self.trace(id));
-            let halted = tree.get(id).finish == Some(Finish::Halted);
-            self.weights.push((id, if halted { 0.0 } else { trace.worst() }));
+            self.weights.push((id, bar.weigh(trace.worst())));
             return Vec::new();
         }
         let running = tree.live().any(|id| id.0 >= self.before);
@@ -203,6 +211,19 @@ mod tests {
             assert_eq!(whole.regrouped(window).worst(), worst, "groups of {window}");
         }
         assert_eq!(Trace::default().worst(), 0.0);
+    }
+
+    #[test]
+    fn who_lies_below_the_bar_has_no_vote() {
+        // Of warm-ups with these confidences, 0.1 keeps the best alone and 1 keeps all.
+        for (keep, weights) in [(1.0, [1.0, 3.0, 2.0]), (0.5, [0.0, 3.0, 2.0]), (0.1, [0.0, 3.0, 0.0])] {
+            let options = DeepConfOptions { keep, window: Some(1), ..DeepConfOptions::default() };
+            let mut strategy = DeepConf::new(options, 6);
+            strategy.traces = [1.0, 3.0, 2.0].map(|c| Trace { tokens: vec![c], ..Trace::default() }).into();
+            assert_eq!(strategy.set_bar().len(), 3);
+            let told: Vec<f32> = strategy.weights().into_iter().map(|(_, weight)| weight).collect();
+            assert_eq!(told, weights, "{keep}");
+        }
     }
 
     #[test]

@@ -103,10 +103,11 @@ pub fn deepconf(case: &Case, prompt: usize) -> Confident {
         let path = sampled_path(case, prompt, root, fails);
         // Settled: what the model or the length ended was not given up.
         let halted = case.finish(&path.tokens).is_none();
-        // Settled: those that were given up have no vote.
-        found.weights.push(if halted { 0.0 } else { weigh(&path) });
+        found.weights.push(weigh(&path));
         found.halted.push(halted);
         found.all.paths.push(path);
     }
+    // Settled: who lies below the bar has no vote, the warm-up included.
+    found.weights.iter_mut().filter(|weight| **weight < bar).for_each(|weight| *weight = 0.0);
     found
 }
