@@ -126,11 +126,13 @@ fn entropy_is_correlated_with_the_pass_rate() {
         ["bench", "--suite", "acorn", "--limit", "20", "-m", "4", "--method", "full-parallel", "--out"];
     stdout(&command(&bench).arg(&out).output().unwrap());
     assert_eq!(samples(&out).len(), 20);
-    let text = stdout(&eager(&["analyze", out.to_str().unwrap(), "--json"]));
+    let out = out.to_str().unwrap();
+    let text = stdout(&eager(&["analyze", out, &format!("{out}/../run"), "--json"]));
     let found: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(found.as_array().unwrap().len(), 1, "two names of one folder are one run");
     let r = found[0]["r"]["value"].as_f64().unwrap();
     assert!((-1.0..0.0).contains(&r), "acorn is unsure where it is wrong: {r}");
     let (low, high) = (&found[0]["r"]["interval"]["low"], &found[0]["r"]["interval"]["high"]);
     assert!(low.as_f64().unwrap() <= r && r <= high.as_f64().unwrap());
-    assert!(std::fs::read_to_string(out.join("correlation.svg")).unwrap().contains("<svg"));
+    assert!(std::fs::read_to_string(format!("{out}/correlation.svg")).unwrap().contains("<svg"));
 }
