@@ -29,6 +29,11 @@ impl Interrupt {
         Interrupt(Arc::new(AtomicBool::new(false)))
     }
 
+    /// Becomes true when it is asked for; for those who wait elsewhere.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+
     pub fn asked(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use eager_core::{Engine, Method, Metrics, Plan};
 use sha2::{Digest, Sha256};
 
-use crate::bench::{self, Bench, BenchError, Observer, Passes, Speller, Task};
+use crate::bench::{self, Bench, BenchError, Observer, Pace, Passes, Speller, Task};
 use crate::run::{Asked, Folder, Lock, Manifest, Run, RunError, not_in_the_way, replace};
 
 /// Does this option only matter to a second pass?
@@ -119,7 +119,7 @@ impl Campaign {
         &mut self,
         engine: &mut E,
         spell: &Speller,
-        at_once: usize,
+        pace: &Pace,
         spectator: &mut dyn Spectator,
     ) -> Result<ControlFlow<()>, BenchError> {
         for trial in &self.trials {
@@ -130,7 +130,8 @@ impl Campaign {
                     Some(key) => Some(open_passes(&self.root, &key)?),
                     None => None,
                 };
-                let mut bench = Bench { engine, tasks: &trial.tasks, spell: Arc::clone(spell), at_once };
+                let (spell, pace) = (Arc::clone(spell), pace.clone());
+                let mut bench = Bench { engine, tasks: &trial.tasks, spell, pace };
                 let flow = bench.run(&mut folder, &trial.plan, trial.method, passes.as_mut(), spectator)?;
                 if flow.is_break() {
                     return Ok(flow);

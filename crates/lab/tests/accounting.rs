@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use eager_core::method::Reallocation;
 use eager_core::{Forking, Method, Plan, Prompt, Pulse, Settings};
-use eager_lab::bench::{Bench, Observer, Passes, Speller, Stage, Task, metrics};
+use eager_lab::bench::{Bench, Observer, Pace, Passes, Speller, Stage, Task, metrics};
 use eager_lab::run::{FORMAT, Folder, Manifest, ModelInfo, Parameters, SuiteInfo};
 use eager_lab::suite::{Request, Suite};
 use eager_native::load::{ChatOptions, Checkpoint, Message};
@@ -89,7 +89,8 @@ fn tokens_of_samples_are_the_engines_count() {
             .reallocation()
             .map(|_: Reallocation| Passes::open(&folder.path().join("first-pass.jsonl")).unwrap());
         let mut count = Count::default();
-        let mut bench = Bench { engine: &mut engine, tasks: &tasks, spell: Arc::clone(&speller), at_once: 4 };
+        let mut bench =
+            Bench { engine: &mut engine, tasks: &tasks, spell: Arc::clone(&speller), pace: Pace::new(4) };
         let flow = bench.run(&mut run, &plan, method, passes.as_mut(), &mut count).unwrap();
         assert!(flow.is_continue());
         let samples = run.samples().unwrap();

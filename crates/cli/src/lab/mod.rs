@@ -11,7 +11,7 @@ mod watch;
 
 use std::path::{Path, PathBuf};
 
-use eager_lab::bench::BenchError;
+use eager_lab::bench::{BenchError, Pace};
 use eager_lab::campaign::{Campaign, MARKDOWN, REPORT, Trial};
 use eager_lab::report::{Options, Report};
 use eager_lab::run::{Run, RunError};
@@ -82,8 +82,9 @@ fn grow(
     interrupt: &Interrupt,
 ) -> anyhow::Result<bool> {
     let spell = subject.session.speller();
+    let pace = Pace { at_once: args.at_once, stop: interrupt.flag() };
     let mut show = Show::new(campaign.trials().len(), interrupt);
-    let result = campaign.run(&mut subject.session.engine, &spell, args.at_once, &mut show);
+    let result = campaign.run(&mut subject.session.engine, &spell, &pace, &mut show);
     drop(show);
     let again = format!(
         "what is finished is in {}; the same command with --out {0} --resume goes on",

@@ -272,6 +272,8 @@ fn options(args: &RunArgs, method: Method) -> BTreeMap<String, Value> {
     };
     if method.forks() {
         record(recorded(&args.rules), &|name| match method.reallocation() {
+            // Only eager-adapt looks for prompts without being told which are unsolved.
+            Some(_) if name == "adapt-to" => matches!(method, Method::EagerAdapt(_)),
             Some(Reallocation::Regrow) => true,
             Some(Reallocation::Rerun) => !name.starts_with("regrow"),
             None => !is_late(name),

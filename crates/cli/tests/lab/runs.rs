@@ -152,3 +152,34 @@ fn a_secret_suite_leaves_no_text_behind() {
     }
     assert!(!out.join("problems.jsonl").exists());
 }
+
+/// A grading command may take minutes; whoever presses Ctrl-C does not want to wait for it.
+#[test]
+#[cfg(unix)]
+fn ctrl_c_is_heard_while_answers_are_graded() {
+    let folder = tempfile::tempdir().unwrap();
+    let (suite, out) = (folder.path().join("mine.jsonl"), folder.path().join("run"));
+    std::fs::write(&suite, "{\"problem\": \"What is 1 + 1?\", \"answer\": 2}\n").unwrap();
+    let begun = folder.path().join("begun");
+    let script = format!("touch {}; sleep 60; echo 1", begun.display());
+    let mut child =
+        command(&["bench", "-m", "1", "--method", "full-parallel", "--grader", "command", "--suite"])
+            .arg(&suite)
+            .arg("--out")
+            .arg(&out)
+            .args(["--", "sh", "-c", &script])
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+    while !begun.exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it graded");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let since = std::time::Instant::now();
+    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(since.elapsed().as_secs() < 30, "it waited for the grading command");
+    assert!(samples(&out).is_empty());
+}

@@ -12,6 +12,7 @@ use std::error::Error;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use eager_core::method::Standing;
 use eager_core::{
@@ -69,6 +70,9 @@ impl Answers for Reader {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
+    /// Somebody wants it to end; what was being graded is decoded again later.
+    #[error("it was stopped")]
+    Stopped,
     #[error(transparent)]
     Run(#[from] RunError),
     #[error("the engine stopped: {0}")]
@@ -110,13 +114,28 @@ pub struct Bench<'a, E> {
     pub tasks: &'a [Task],
     /// Spells tokens.
     pub spell: Speller,
+    pub pace: Pace,
+}
+
+/// How many prompts at a time, and when to stop.
+#[derive(Debug, Clone)]
+pub struct Pace {
     /// Prompts that grow at a time: the most that a kill can lose.
     pub at_once: usize,
+    /// Ends a run even while programs are being graded, which an observer cannot.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Pace {
+    /// So many at a time, to the end.
+    pub fn new(at_once: usize) -> Self {
+        Pace { at_once, stop: Arc::default() }
+    }
 }
 
 impl<E> fmt::Debug for Bench<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bench").field("tasks", &self.tasks.len()).field("at_once", &self.at_once).finish()
+        f.debug_struct("Bench").field("tasks", &self.tasks.len()).field("pace", &self.pace).finish()
     }
 }
 
@@ -152,9 +171,10 @@ impl<E: Engine> Bench<'_, E> {
         let waiting: VecDeque<Seedling> = self.openings(plan, method, |id| folder.has(id));
         observer.stage(Stage::First, self.tasks.len(), self.tasks.len() - waiting.len());
         let (tasks, spell, cap) = (self.tasks, Arc::clone(&self.spell), plan.forking.cap);
+        let stop = Arc::clone(&self.pace.stop);
         let mut grown = |index: usize, tree: Tree, seconds: f64| {
             let task: &Task = &tasks[index];
-            let graded = grade(task, &tree, &*spell)?;
+            let graded = grade(task, &tree, &*spell, &stop)?;
             Ok(folder.append(&sample(task, &tree, &graded, seconds, cap, &*spell))?)
         };
         self.grow(waiting, &mut grown, observer)
@@ -170,11 +190,12 @@ impl<E: Engine> Bench<'_, E> {
         observer: &mut dyn Observer,
     ) -> Result<ControlFlow<()>, BenchError> {
         let (tasks, spell, cap) = (self.tasks, Arc::clone(&self.spell), plan.forking.cap);
+        let stop = Arc::clone(&self.pace.stop);
         let waiting = self.openings(plan, method, |id| passes.has(id));
         observer.stage(Stage::First, tasks.len(), tasks.len() - waiting.len());
         let mut grown = |index: usize, tree: Tree, seconds: f64| {
             let task: &Task = &tasks[index];
-            let graded = grade(task, &tree, &*spell)?;
+            let graded = grade(task, &tree, &*spell, &stop)?;
             let entry = Entry { id: task.problem.id.clone(), seconds, graded };
             Ok(passes.append(&PassLine { entry, tree })?)
         };
@@ -219,7 +240,7 @@ impl<E: Engine> Bench<'_, E> {
         observer.stage(Stage::Second, chosen, chosen - waiting.len());
         let mut grown = |index: usize, tree: Tree, seconds: f64| {
             let task: &Task = &tasks[index];
-            let graded = grade(task, &tree, &*spell)?;
+            let graded = grade(task, &tree, &*spell, &stop)?;
             let seconds = first[index].0.seconds + seconds;
             Ok(folder.append(&sample(task, &tree, &graded, seconds, cap, &*spell))?)
         };
@@ -244,7 +265,7 @@ impl<E: Engine> Bench<'_, E> {
         grown: &mut dyn FnMut(usize, Tree, f64) -> Result<(), BenchError>,
         observer: &mut dyn Observer,
     ) -> Result<ControlFlow<()>, BenchError> {
-        let mut nursery = Nursery::new(waiting, self.at_once, grown, observer);
+        let mut nursery = Nursery::new(waiting, self.pace.at_once, grown, observer);
         let result = self.engine.grow(&mut nursery);
         // What failed here made the engine stop, so it comes first.
         let flow = nursery.end()?;
@@ -260,12 +281,17 @@ pub(crate) fn sort(folder: &mut Folder, tasks: &[Task]) -> Result<(), RunError> 
 }
 
 /// Grades every sequence of a tree.
-fn grade(task: &Task, tree: &Tree, spell: &dyn Fn(&[Token]) -> String) -> Result<Outcome, BenchError> {
+fn grade(
+    task: &Task,
+    tree: &Tree,
+    spell: &dyn Fn(&[Token]) -> String,
+    stop: &AtomicBool,
+) -> Result<Outcome, BenchError> {
     let responses: Vec<String> = tree.ids().map(|id| spell(&tree.path(id))).collect();
-    let verdicts = task
-        .problem
-        .grade_all(&responses)
-        .map_err(|error| BenchError::Judge { id: task.problem.id.clone(), error })?;
+    let verdicts = task.problem.grade_all_unless(&responses, stop).map_err(|error| match error {
+        JudgeError::Stopped => BenchError::Stopped,
+        error => BenchError::Judge { id: task.problem.id.clone(), error },
+    })?;
     // What a method gave up says nothing, even where it looks like an answer.
     let given: Vec<bool> = tree.sequences().iter().map(|s| s.finish != Some(Finish::Halted)).collect();
     Ok(Outcome {

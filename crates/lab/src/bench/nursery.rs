@@ -102,15 +102,17 @@ impl Forest for Nursery<'_> {
         let tree = grove.into_tree();
         let seconds = self.clock.charge(tree.tokens_generated() - before);
         self.observer.grown(&tree);
-        if let Err(error) = (self.grown)(index, tree, seconds) {
-            self.failed = Some(error);
+        match (self.grown)(index, tree, seconds) {
+            Ok(()) => {}
+            Err(BenchError::Stopped) => self.broken_off = true,
+            Err(error) => self.failed = Some(error),
         }
         self.clock.go_on();
     }
 
     fn pulse(&mut self, pulse: &Pulse) -> ControlFlow<()> {
         self.clock.decoded(pulse.decoded);
-        if self.failed.is_some() {
+        if self.failed.is_some() || self.broken_off {
             return ControlFlow::Break(());
         }
         let flow = self.observer.pulse(pulse);
