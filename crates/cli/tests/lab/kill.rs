@@ -60,25 +60,43 @@ fn a_run_that_is_killed_at_any_moment_goes_on_to_the_same_end() {
 
     let mut random = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     println!("seed {random}");
-    let mut before = progress(&torn);
-    for kill in 0..kills {
+    let same = || {
+        for name in METHODS {
+            assert_eq!(
+                text_without_seconds(&torn.join(name)),
+                text_without_seconds(&whole.join(name)),
+                "{name}"
+            );
+        }
+        assert!(!torn.join("first-pass").exists());
+    };
+    let (mut before, mut seen, mut killed, mut complete) = (progress(&torn), Vec::new(), 0, 0);
+    while killed < kills {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // Most of the run must be left for the kills that follow.
-        let share = (random >> 40) as f64 / (1u64 << 24) as f64 * 2.0 / kills as f64;
+        let share = (random >> 40) as f64 / (1u64 << 24) as f64 / 2.0;
         let mut child = done(&torn).spawn().unwrap();
         std::thread::sleep(time.mul_f64(share).max(Duration::from_millis(5)));
+        if let Some(status) = child.try_wait().unwrap() {
+            // It came to its end between two kills: the same end, and then from the beginning.
+            assert!(status.success());
+            same();
+            std::fs::remove_dir_all(&torn).unwrap();
+            (before, complete) = (progress(&torn), complete + 1);
+            continue;
+        }
         // SIGKILL: it has no chance to tidy up.
         child.kill().unwrap();
         child.wait().unwrap();
+        killed += 1;
         let after = progress(&torn);
         let kept = before.iter().zip(&after).all(|(before, after)| before <= after);
-        assert!(kept, "kill {kill} lost finished prompts: {before:?}, then {after:?}");
+        assert!(kept, "kill {killed} lost finished prompts: {before:?}, then {after:?}");
+        seen.push(after.iter().sum::<usize>());
         before = after;
     }
-    println!("{kills} kills; lines when the last came: {before:?}");
+    println!(
+        "{kills} kills, {complete} complete runs between them; finished prompts when they came: {seen:?}"
+    );
     assert!(done(&torn).status().unwrap().success());
-    for name in METHODS {
-        assert_eq!(text_without_seconds(&torn.join(name)), text_without_seconds(&whole.join(name)), "{name}");
-    }
-    assert!(!torn.join("first-pass").exists());
+    same();
 }
