@@ -13,13 +13,17 @@ use eager_core::entropy::percentile;
 /// The thetas of the paper's sweep.
 pub const PAPER: [f32; 10] = [1.8, 1.9, 2.0, 2.1, 2.2, 2.3, 2.4, 2.5, 2.6, 2.7];
 
-/// Percentiles of the model's own entropies that are tried. Most steps are certain, so they crowd at the top.
-pub const PERCENTILES: [f64; 7] = [80.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9];
+/// A model that is surer than this, in nats, does not hesitate. Most steps are like that and would crowd out the others.
+pub const CERTAIN: f32 = 0.05;
+
+/// Percentiles, of the entropies of the other steps, that are tried.
+pub const PERCENTILES: [f64; 7] = [10.0, 25.0, 50.0, 75.0, 90.0, 97.0, 99.5];
 
 /// The thetas to try, ascending: the paper's and the model's own. Of those above every entropy seen only the lowest stays:
 /// nothing forks there, so they are all alike.
 pub fn grid(entropies: &[f32]) -> Vec<f32> {
-    let own = PERCENTILES.iter().filter_map(|&p| percentile(entropies, p)).map(|h| two_digits(h as f32));
+    let unsure: Vec<f32> = entropies.iter().copied().filter(|&h| h >= CERTAIN).collect();
+    let own = PERCENTILES.iter().filter_map(|&p| percentile(&unsure, p)).map(|h| two_digits(h as f32));
     let highest = entropies.iter().copied().fold(0.0, f32::max);
     let mut grid: Vec<f32> = PAPER.into_iter().chain(own).filter(|&theta| theta > 0.0).collect();
     grid.sort_by(f32::total_cmp);
@@ -84,7 +88,7 @@ mod tests {
     fn the_grid_is_the_papers_and_the_models_own() {
         let timid: Vec<f32> = (0..1000).map(|i| i as f32 / 1000.0).collect();
         let grid = super::grid(&timid);
-        assert_eq!(grid, [0.8, 0.9, 0.95, 0.98, 0.99, 1.0]);
+        assert_eq!(grid, [0.14, 0.29, 0.52, 0.76, 0.9, 0.97, 0.99, 1.8]);
         let bold: Vec<f32> = (0..1000).map(|i| i as f32 * 3.0 / 1000.0).collect();
         let grid = super::grid(&bold);
         assert!(PAPER.iter().all(|theta| grid.contains(theta)), "{grid:?}");
