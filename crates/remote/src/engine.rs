@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::dialect::Dialect;
 use crate::error::RemoteError;
-use crate::patience::Patience;
+use crate::patience::{Patience, random};
 use crate::plot::{Parting, Plot};
 use crate::server::Server;
 use crate::stream::{News, Stream, What};
@@ -95,7 +95,9 @@ impl Engine for RemoteEngine {
             tasks: JoinSet::new(),
             to,
             from,
+            id: random(),
             numbers: 0,
+            aborts: Vec::new(),
             retired: 0,
         };
         self.runtime.block_on(async {
@@ -119,8 +121,12 @@ struct Run {
     tasks: JoinSet<()>,
     to: UnboundedSender<News>,
     from: UnboundedReceiver<News>,
+    /// Tells the requests of this run from those of others.
+    id: u64,
     /// Numbers given to plots and streams.
     numbers: u64,
+    /// The names of streams that the server is yet to be told to stop.
+    aborts: Vec<String>,
     /// Tokens decoded for groves that were handed back.
     retired: usize,
 }
@@ -146,6 +152,7 @@ impl Run {
             if self.plots.is_empty() {
                 return Ok(());
             }
+            self.abort_streams().await;
             self.open_streams();
             let heard = self.listen().await;
             self.settle(&heard.touched);
@@ -188,9 +195,28 @@ impl Run {
         }
     }
 
+    /// What the names of a stream's requests begin with. All are of one length, so that none begins another.
+    fn name(&self, stream: u64) -> String {
+        format!("eager-{:016x}-{stream:016x}-", self.id)
+    }
+
     fn number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
+    }
+
+    /// Has the server stop what was closed, where it would go on for a while otherwise. The answer is waited for: a
+    /// sequence's prefix can be used again only when it has stopped.
+    async fn abort_streams(&mut self) {
+        let mut aborts = JoinSet::new();
+        for name in std::mem::take(&mut self.aborts) {
+            let server = Arc::clone(&self.server);
+            if let Some((path, body)) = server.dialect.abort(&name) {
+                aborts.spawn(async move { drop(server.post(path, body).await) });
+            }
+        }
+        // One that goes unanswered is no worse than none: the connection is closed already.
+        let _ = timeout(Duration::from_secs(1), aborts.join_all()).await;
     }
 
     /// Opens streams for the sequences that have none, as far as the server has room.
@@ -199,10 +225,16 @@ impl Run {
             p.thirsty().into_iter().map(move |slot| (plot, slot)).collect::<Vec<_>>()
         };
         let free = self.server.streams.saturating_sub(self.streams.len());
+        if free == 0 {
+            return;
+        }
         let wanted: Vec<(u64, usize)> = self.plots.iter().flat_map(thirsty).take(free).collect();
         for (plot, slot) in wanted {
             let number = self.number();
-            let Some(errand) = self.plots.get_mut(&plot).map(|p| p.send(slot, number)) else { continue };
+            let name = self.name(number);
+            let Some(errand) = self.plots.get_mut(&plot).map(|p| p.send(slot, number, name)) else {
+                continue;
+            };
             let stream =
                 Stream::new(Arc::clone(&self.server), Arc::clone(&self.traffic), self.to.clone(), errand);
             let abort = self.tasks.spawn(stream.run());
@@ -259,6 +291,7 @@ impl Run {
             Parting::Close(stream) => {
                 if let Some(open) = self.streams.remove(&stream) {
                     open.abort.abort();
+                    self.aborts.push(self.name(stream));
                 }
             }
             Parting::Release(stream) => {

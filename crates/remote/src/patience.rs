@@ -56,8 +56,12 @@ impl Patience {
 
 /// A number in [0, 1) that is another every time: unlike sampling, waiting must not be reproducible.
 fn chance() -> f64 {
-    let bits = RandomState::new().build_hasher().finish();
-    (bits >> 11) as f64 / (1u64 << 53) as f64
+    (random() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// A number that nobody else has.
+pub(crate) fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ impl Plot {
     }
 
     /// Has a stream with this number continue the sequence of a slot.
-    pub fn send(&mut self, slot: usize, number: u64) -> Errand {
+    pub fn send(&mut self, slot: usize, number: u64, name: String) -> Errand {
         let slot = &mut self.slots[slot];
         slot.stream = Some(number);
         let (settings, sequence) = (self.grove.settings(), self.grove.tree().get(slot.id));
@@ -87,6 +87,7 @@ impl Plot {
         tokens.extend(self.grove.tree().path(slot.id));
         Errand {
             number,
+            name,
             key: sequence.key,
             tokens,
             position: sequence.len(),

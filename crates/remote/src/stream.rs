@@ -37,6 +37,8 @@ pub(crate) enum What {
 #[derive(Debug, Clone)]
 pub(crate) struct Errand {
     pub number: u64,
+    /// What the names of its requests begin with; no other stream's do.
+    pub name: String,
     pub key: Key,
     /// The prompt and the path so far; grows by what is received.
     pub tokens: Vec<Token>,
@@ -68,6 +70,10 @@ pub(crate) struct Stream {
     since: Instant,
     /// Attempts since then.
     failures: u32,
+    /// Attempts in all.
+    attempts: u32,
+    /// Tokens received in all.
+    received: usize,
 }
 
 impl Stream {
@@ -77,7 +83,7 @@ impl Stream {
         to: UnboundedSender<News>,
         errand: Errand,
     ) -> Self {
-        Stream { server, traffic, to, errand, since: Instant::now(), failures: 0 }
+        Stream { server, traffic, to, errand, since: Instant::now(), failures: 0, attempts: 0, received: 0 }
     }
 
     /// Brings the sequence to its end, or says why not.
@@ -87,7 +93,7 @@ impl Stream {
             match self.attempt().await {
                 Ok(()) => break What::Over,
                 // Everything came; only the goodbye was lost.
-                Err(Fault::Passing { .. }) if self.errand.left == 0 => break What::Over,
+                Err(Fault::Passing { .. }) if self.is_complete() => break What::Over,
                 Err(Fault::Lasting(error)) => break What::Failed(error),
                 Err(Fault::Passing { reason, after }) => {
                     self.failures += 1;
@@ -99,6 +105,12 @@ impl Stream {
             }
         };
         self.say(last);
+    }
+
+    /// Has it received all there can be?
+    fn is_complete(&self) -> bool {
+        let last = self.errand.tokens.last().filter(|_| self.received > 0);
+        self.errand.left == 0 || last.is_some_and(|token| self.errand.stop.contains(token))
     }
 
     fn say(&self, what: What) {
@@ -116,7 +128,8 @@ impl Stream {
     }
 
     async fn attempt(&mut self) -> Result<(), Fault> {
-        let name = format!("eager-{:016x}-{:08x}", self.errand.number, self.failures);
+        self.attempts += 1;
+        let name = format!("{}{:08x}", self.errand.name, self.attempts);
         let ask = ask(&self.errand, &self.server.model, &name);
         let (dialect, prompt) = (self.server.dialect, ask.prompt.len());
         let (mut reading, body) = (dialect.reading(&ask), dialect.request(&ask));
@@ -175,6 +188,7 @@ impl Stream {
         self.errand.tokens.extend(steps.iter().map(|step| step.sampled.token));
         self.errand.position += steps.len();
         self.errand.left -= steps.len();
+        self.received += steps.len();
         (self.since, self.failures) = (Instant::now(), 0);
         self.say(What::Steps(steps));
     }

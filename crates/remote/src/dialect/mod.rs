@@ -109,6 +109,12 @@ impl Dialect {
         }
     }
 
+    /// What to send, and where, so that the server stops all requests whose names begin like this. The others stop when
+    /// their connection is closed, within half a second.
+    pub(crate) fn abort(self, name: &str) -> Option<(&'static str, String)> {
+        (self == Dialect::Sglang).then(|| ("/abort_request", sglang::abort(name).to_string()))
+    }
+
     pub(crate) fn request(self, ask: &Ask<'_>) -> String {
         let body = match self {
             Dialect::LlamaServer => llama::request(ask),

@@ -31,6 +31,11 @@ pub(super) fn request(ask: &Ask<'_>) -> Value {
     })
 }
 
+/// The server matches names by their beginning.
+pub(super) fn abort(name: &str) -> Value {
+    json!({"rid": name})
+}
+
 #[derive(Deserialize)]
 struct Wire {
     meta_info: Meta,

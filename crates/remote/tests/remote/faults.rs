@@ -94,6 +94,27 @@ fn the_server_says_when_to_come_back() {
 }
 
 #[test]
+fn a_server_that_is_killed_and_started_again_loses_nothing() {
+    let mut reference = groves(2, 0.0, forking);
+    Reference.grow(&mut reference).unwrap();
+    let first = Server::start(Dialect::LlamaServer, |_| Fault::Slow(5));
+    let address = first.address;
+    let mut engine = RemoteEngine::connect(&first.url(), &options()).unwrap();
+    let operator = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(80));
+        drop(first);
+        std::thread::sleep(Duration::from_millis(200));
+        Server::restart(address, Dialect::LlamaServer)
+    });
+    let mut list = groves(2, 0.0, forking);
+    engine.grow(&mut list).unwrap();
+    assert_eq!(list.trees(), reference.trees());
+    let tally = engine.traffic().tally();
+    assert!(tally.retries > 0 && tally.wasted == 0, "{tally:?}");
+    drop(operator.join().unwrap());
+}
+
+#[test]
 fn a_fork_with_sampling_survives_faults() {
     let faults = |n: usize| if n % 3 == 1 { Fault::Reset(n % 5) } else { Fault::None };
     let server = Server::start(Dialect::LlamaServer, faults);

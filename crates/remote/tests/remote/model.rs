@@ -13,9 +13,11 @@ fn hash(of: impl Hash) -> f64 {
 
 /// All tokens with their log-probabilities, best first.
 pub fn next(path: &[u32]) -> Vec<(u32, f64)> {
+    let place = hash(path).to_bits();
     // Sure of itself at some places, at a loss at others.
-    let spread = 2.0 + 12.0 * hash((path, "spread"));
-    let mut logits: Vec<(u32, f64)> = (0..VOCAB).map(|token| (token, spread * hash((path, token)))).collect();
+    let spread = 2.0 + 12.0 * hash((place, "spread"));
+    let mut logits: Vec<(u32, f64)> =
+        (0..VOCAB).map(|token| (token, spread * hash((place, token)))).collect();
     let total = logits.iter().map(|l| l.1.exp()).sum::<f64>().ln();
     logits.iter_mut().for_each(|l| l.1 -= total);
     logits.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use eager_remote::Dialect;
@@ -44,6 +45,7 @@ pub enum Fault {
 pub struct Server {
     pub address: SocketAddr,
     pub shared: Arc<Shared>,
+    accepting: Option<JoinHandle<()>>,
 }
 
 pub struct Shared {
@@ -62,13 +64,26 @@ impl Server {
         Self::with(Some(dialect), None, plan)
     }
 
+    /// Where another has died.
+    pub fn restart(address: SocketAddr, dialect: Dialect) -> Self {
+        Self::listen(TcpListener::bind(address).unwrap(), Some(dialect), None, |_| Fault::None)
+    }
+
     /// Without a dialect it is a server of something else.
     pub fn with(
         dialect: Option<Dialect>,
         key: Option<&'static str>,
         plan: impl Fn(usize) -> Fault + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::listen(TcpListener::bind("127.0.0.1:0").unwrap(), dialect, key, plan)
+    }
+
+    fn listen(
+        listener: TcpListener,
+        dialect: Option<Dialect>,
+        key: Option<&'static str>,
+        plan: impl Fn(usize) -> Fault + Send + Sync + 'static,
+    ) -> Self {
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             dialect,
@@ -80,7 +95,7 @@ impl Server {
             dead: AtomicBool::new(false),
         });
         let serving = Arc::clone(&shared);
-        std::thread::spawn(move || {
+        let accepting = std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if serving.stopped.load(Ordering::Relaxed) {
                     break;
@@ -90,7 +105,7 @@ impl Server {
                 std::thread::spawn(move || drop(serving.serve(stream)));
             }
         });
-        Server { address, shared }
+        Server { address, shared, accepting: Some(accepting) }
     }
 
     pub fn url(&self) -> String {
@@ -102,6 +117,10 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stopped.store(true, Ordering::Relaxed);
         drop(TcpStream::connect(self.address));
+        // The port is free for another when this is over.
+        if let Some(accepting) = self.accepting.take() {
+            let _ = accepting.join();
+        }
     }
 }
 
@@ -195,6 +214,9 @@ impl Shared {
         let mut answer = Answer { dialect, fault, ask, steps: Vec::new(), sent: 0 };
         while !answer.is_complete() {
             let sent = answer.sent;
+            if self.stopped.load(Ordering::Relaxed) {
+                return Ok(());
+            }
             match fault {
                 Fault::Reset(after) if sent >= after => {
                     return Ok(rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO))?);
