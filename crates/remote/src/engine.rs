@@ -38,6 +38,9 @@ pub struct Options {
 }
 
 /// A server that decodes.
+///
+/// It brings its own single-threaded runtime and blocks while it grows, like any engine: a program that is
+/// asynchronous itself gives it a thread of its own.
 #[derive(Debug)]
 pub struct RemoteEngine {
     server: Arc<Server>,

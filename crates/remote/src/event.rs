@@ -51,7 +51,8 @@ mod tests {
 
     #[test]
     fn packets_are_cut_into_events() {
-        let cases: [(&str, &[&[u8]], &[&str]); 7] = [
+        type Case = (&'static str, &'static [&'static [u8]], &'static [&'static str]);
+        let cases: [Case; 7] = [
             ("one", &[b"data: {}\n\n"], &["{}"]),
             ("two in a packet", &[b"data: 1\n\ndata: 2\n\n"], &["1", "2"]),
             ("one in two packets", &[b"data: {\"a\"", b": 1}\n\n"], &["{\"a\": 1}"]),
@@ -62,6 +63,19 @@ mod tests {
         ];
         for (name, packets, expected) in cases {
             assert_eq!(events(packets), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn it_does_not_matter_where_packets_end() {
+        let whole = "data: {\"text\": \"\u{20ac}\"}\r\n\r\n: ping\n\ndata: [DONE]\n\n".as_bytes();
+        let expected = events(&[whole]);
+        assert_eq!(expected.len(), 2);
+        for first in 0..whole.len() {
+            for second in first..whole.len() {
+                let packets = [&whole[..first], &whole[first..second], &whole[second..]];
+                assert_eq!(events(&packets), expected, "cut at {first} and {second}");
+            }
         }
     }
 

@@ -1,7 +1,5 @@
 //! One server: its address, what it is, and what it can do.
 
-use std::time::Duration;
-
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Client, Response, StatusCode, Url};
 use serde_json::Value;
@@ -109,7 +107,9 @@ fn client(url: &str, options: &Options) -> Result<Client, RemoteError> {
         .default_headers(headers)
         .connect_timeout(options.patience.connect)
         .tcp_nodelay(true)
-        .pool_idle_timeout(Duration::from_secs(30));
+        // A server closes a connection that idles, now and then at the very moment when it is used again (llama-server
+        // does). A new connection costs less than a request that is lost.
+        .pool_max_idle_per_host(0);
     let local =
         Url::parse(url).is_ok_and(|url| matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")));
     if local {

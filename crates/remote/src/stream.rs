@@ -272,9 +272,48 @@ fn seed(key: Key, position: usize) -> u32 {
     (key.uniform(position) * f64::from(1u32 << 31)) as u32
 }
 
-/// When the server wants to be asked again. It may also name a date, which is worth no calendar here: backing off
-/// comes to the same.
+/// When the server wants to be asked again: after so many seconds, or at a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds: f64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Duration::try_from_secs_f64(seconds).ok()
+    let said = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    match said.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        Err(_) => {
+            let then = jiff::fmt::rfc2822::parse(said).ok()?.timestamp();
+            // A date that has passed means now.
+            Some(then.duration_since(jiff::Timestamp::now()).try_into().unwrap_or_default())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reqwest::header::HeaderValue;
+
+    #[test]
+    fn a_server_may_name_seconds_or_a_date() {
+        let asked = |said: &'static str| {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(said))]);
+            retry_after(&headers)
+        };
+        let cases = [
+            ("7", Some(Duration::from_secs(7))),
+            ("0.5", Some(Duration::from_millis(500))),
+            ("Wed, 21 Oct 2015 07:28:00 GMT", Some(Duration::ZERO)),
+            ("-3", None),
+            ("soon", None),
+        ];
+        for (said, expected) in cases {
+            assert_eq!(asked(said), expected, "{said}");
+        }
+        assert!(asked("Sun, 21 Oct 2998 07:28:00 GMT") > Some(Duration::from_secs(1_000_000)));
+    }
+
+    #[test]
+    fn seeds_differ_by_place_and_are_never_the_servers_word_for_random() {
+        let key = Key::prompt(1, 2);
+        assert_eq!(seed(key, 5), seed(key, 5));
+        assert_ne!(seed(key, 5), seed(key, 6));
+        assert!((0..1000).all(|position| seed(key, position) < 1 << 31));
+    }
 }

@@ -17,9 +17,11 @@ use crate::error::RemoteError;
 /// Which server is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// llama.cpp's server.
+    /// llama.cpp's server; tested beside a live one.
     LlamaServer,
+    /// vLLM; tested with chunks as a live one writes them.
     Vllm,
+    /// SGLang; written from its documentation and sources, never run against a live one.
     Sglang,
 }
 

@@ -2,24 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use eager_core::strategy::{FullParallel, Init};
-use eager_core::{Engine, Forking, Strategy, Tree};
+use eager_core::{Engine, Tree};
 use eager_remote::{Dialect, Options, Patience, RemoteEngine, RemoteError, Tally};
 
 use crate::reference::Reference;
 use crate::server::{Fault, Server};
-use crate::{groves, options};
-
-fn parallel() -> Box<dyn Strategy> {
-    Box::new(FullParallel { sequences: 3 })
-}
-
-fn forking() -> Box<dyn Strategy> {
-    Box::new(Init::new(Forking::new(2.2, 8)))
-}
+use crate::{Plant, forking, groves, options, parallel};
 
 /// Greedy trees through a server whose first `broken` requests go wrong.
-fn grow(fault: Fault, broken: usize, strategy: fn() -> Box<dyn Strategy>) -> (Vec<Tree>, Tally) {
+fn grow(fault: Fault, broken: usize, strategy: Plant) -> (Vec<Tree>, Tally) {
     let server = Server::start(Dialect::LlamaServer, move |n| if n < broken { fault } else { Fault::None });
     let mut engine = RemoteEngine::connect(&server.url(), &options()).unwrap();
     let mut list = groves(2, 0.0, strategy);
@@ -44,7 +35,7 @@ fn no_token_is_lost_or_doubled() {
         Fault::Status(503, Some("Wed, 21 Oct 2026 07:28:00 GMT")),
         Fault::Status(500, None),
     ];
-    for strategy in [parallel as fn() -> Box<dyn Strategy>, forking] {
+    for strategy in [parallel as Plant, forking] {
         let mut reference = groves(2, 0.0, strategy);
         Reference.grow(&mut reference).unwrap();
         let expected = reference.trees();
@@ -126,7 +117,8 @@ fn a_fork_with_sampling_survives_faults() {
 
 #[test]
 fn what_cannot_be_mended_ends_the_run_and_brings_all_groves_back() {
-    let cases: [(Fault, fn(&RemoteError) -> bool); 5] = [
+    type IsExpected = fn(&RemoteError) -> bool;
+    let cases: [(Fault, IsExpected); 5] = [
         (Fault::NoIds, |e| matches!(e, RemoteError::Lacking { what: "token ids", .. })),
         (Fault::Narrow(0), |e| matches!(e, RemoteError::Lacking { .. })),
         (

@@ -10,8 +10,20 @@ mod trees;
 use std::sync::Arc;
 use std::time::Duration;
 
-use eager_core::{Forest, Grove, Key, Sampling, Settings, Strategy, Tree};
+use eager_core::strategy::{FullParallel, Init};
+use eager_core::{Forest, Forking, Grove, Key, Sampling, Settings, Strategy, Tree};
 use eager_remote::{Options, Patience};
+
+/// Makes the strategy of a grove.
+type Plant = fn() -> Box<dyn Strategy>;
+
+fn parallel() -> Box<dyn Strategy> {
+    Box::new(FullParallel { sequences: 3 })
+}
+
+fn forking() -> Box<dyn Strategy> {
+    Box::new(Init::new(Forking::new(2.2, 8)))
+}
 
 /// A list of groves, and those that came back.
 #[derive(Default)]
@@ -38,7 +50,7 @@ impl List {
     }
 }
 
-fn groves(prompts: usize, temperature: f32, strategy: impl Fn() -> Box<dyn Strategy>) -> List {
+fn groves(prompts: usize, temperature: f32, strategy: Plant) -> List {
     let sampling = Sampling { temperature, top_p: 1.0, top_k: 0, min_p: 0.0 };
     let settings = Settings { sampling, max_tokens: 40, stop: vec![model::END], ..Settings::default() };
     let settings = Arc::new(settings);

@@ -4,21 +4,13 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
-use eager_core::strategy::{FullParallel, Init, Start, Step, Verdict};
-use eager_core::{Engine, Forest, Forking, Grove, Pulse, SeqId, Strategy, Tree};
+use eager_core::strategy::{Start, Step, Verdict};
+use eager_core::{Engine, Forest, Grove, Pulse, SeqId, Strategy, Tree};
 use eager_remote::{Dialect, Options, RemoteEngine};
 
 use crate::reference::Reference;
 use crate::server::{Fault, Server};
-use crate::{List, groves, options};
-
-fn parallel() -> Box<dyn Strategy> {
-    Box::new(FullParallel { sequences: 3 })
-}
-
-fn forking() -> Box<dyn Strategy> {
-    Box::new(Init::new(Forking::new(2.2, 8)))
-}
+use crate::{List, Plant, forking, groves, options, parallel};
 
 /// Gives every sequence up after five tokens, as DeepConf does when one loses confidence.
 #[derive(Debug)]
@@ -41,7 +33,7 @@ fn expected(mut list: List) -> Vec<Tree> {
 
 #[test]
 fn every_dialect_and_strategy_grows_the_trees_of_the_reference() {
-    let strategies: [(&str, fn() -> Box<dyn Strategy>); 3] =
+    let strategies: [(&str, Plant); 3] =
         [("full-parallel", parallel), ("eager-init", forking), ("halting", || Box::new(GiveUp))];
     for (name, strategy) in strategies {
         for temperature in [0.0, 1.0] {
