@@ -18,6 +18,11 @@ impl Events {
         self.bytes.extend_from_slice(packet);
     }
 
+    /// Bytes that no line end has come for.
+    pub fn pending(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
     /// The payload of the next event. All three servers write an event in one line; comments, which keep a quiet
     /// connection open, and fields other than data are passed over.
     pub fn next(&mut self) -> Option<&[u8]> {

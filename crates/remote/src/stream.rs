@@ -18,6 +18,9 @@ use crate::event::Events;
 use crate::server::{Server, cause};
 use crate::traffic::Traffic;
 
+/// Longest chunk that is read. SGLang repeats the whole answer in each, with all candidates.
+const LONGEST: usize = 256 << 20;
+
 /// What a stream has to say, under its number.
 #[derive(Debug)]
 pub(crate) struct News {
@@ -169,6 +172,9 @@ impl Stream {
                 }
                 received += chunk.steps.len();
                 self.deliver(chunk.steps);
+            }
+            if events.pending() > LONGEST {
+                return Err(passing("a chunk has no end".to_owned()));
             }
             if ended && received == 0 {
                 return Err(passing("the server ended the sequence without a token".to_owned()));

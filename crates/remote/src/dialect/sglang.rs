@@ -1,7 +1,8 @@
 //! SGLang, `/generate`. Written from its sources and never run against a live server.
 //!
 //! Every chunk repeats the whole answer so far, unless the server was started to send only what is new; the count of
-//! tokens tells the two apart. Log-probabilities come after temperature.
+//! tokens tells the two apart. Repeating costs ever more as a sequence grows: `--incremental-streaming-output` is worth
+//! its while. Log-probabilities come after temperature.
 
 use eager_core::{Candidate, Token};
 use serde::Deserialize;

@@ -23,6 +23,10 @@ struct Live {
 
 impl Live {
     fn start(slots: usize) -> Option<Self> {
+        Self::serving(&model_file(), slots)
+    }
+
+    fn serving(model: &Path, slots: usize) -> Option<Self> {
         let Some(python) = std::env::var_os("EAGER_TEST_XLLAMACPP") else {
             eprintln!("skipped: EAGER_TEST_XLLAMACPP names no Python with xllamacpp");
             return None;
@@ -30,7 +34,7 @@ impl Live {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live/serve.py");
         let mut process = Command::new(python)
             .arg(script)
-            .arg(model_file())
+            .arg(model)
             .args([&slots.to_string(), "1024", "1"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -193,4 +197,41 @@ fn tokens_within_a_character_are_found() {
     let halves = trees.iter().flat_map(Tree::sequences).flat_map(|s| &s.tokens);
     let halves = halves.filter(|&&token| checkpoint.tokenizer.decode(&[token]).contains('\u{fffd}')).count();
     assert!(halves > 10, "{halves} tokens are no characters");
+}
+
+/// A model whose vocabulary has pieces of characters: what the server does not report is found out, and is what the
+/// embedded engine decodes.
+#[test]
+fn pictures_come_through_whole() {
+    let Some(file) = std::env::var_os("EAGER_TEST_SMOLLM2").map(PathBuf::from) else {
+        eprintln!("skipped: EAGER_TEST_SMOLLM2 names no model");
+        return;
+    };
+    let Some(live) = Live::serving(&file, 2) else { return };
+    let checkpoint = Checkpoint::open(&file).unwrap();
+    let settings = Arc::new(Settings {
+        sampling: Sampling { temperature: 0.0, ..Sampling::default() },
+        max_tokens: 48,
+        stop: checkpoint.config.stop_tokens.clone(),
+        ..Settings::default()
+    });
+    let prompt = |(key, text): (u64, &str)| {
+        let tokens = checkpoint.encode_prompt(text).unwrap().into();
+        Prompt { tokens, settings: Arc::clone(&settings), key, answers: None }
+    };
+    let texts = [
+        "\u{1f600}\u{1f601}\u{1f600}\u{1f601}\u{1f600}\u{1f601}",
+        "\u{4f60}\u{597d}\u{ff0c}\u{4f60}\u{597d}\u{ff0c}\u{4f60}",
+    ];
+    let prompts: Vec<Prompt> = (0..).zip(texts).map(prompt).collect();
+    let ours = grow(&mut embedded(&checkpoint), Method::FullParallel, &plan(1), &prompts);
+    let mut engine = live.engine();
+    let theirs = grow(&mut engine, Method::FullParallel, &plan(1), &prompts);
+    for (ours, theirs) in ours.iter().zip(&theirs) {
+        eprintln!("{:?}", checkpoint.tokenizer.decode(&theirs.sequences()[0].tokens));
+        eprintln!("{:?}", checkpoint.tokenizer.decode(&ours.sequences()[0].tokens));
+        assert!(same_but_for_ties(ours, theirs));
+    }
+    let tokens = theirs.iter().map(Tree::tokens_generated).sum::<usize>();
+    assert_eq!((engine.traffic().tally().received, engine.traffic().tally().retries), (tokens, 0));
 }

@@ -32,7 +32,7 @@ fn no_token_is_lost_or_doubled() {
         Fault::Status(429, None),
         Fault::Status(429, Some("0.02")),
         Fault::Status(503, None),
-        Fault::Status(503, Some("Wed, 21 Oct 2026 07:28:00 GMT")),
+        Fault::Status(503, Some("Wed, 21 Oct 2015 07:28:00 GMT")),
         Fault::Status(500, None),
     ];
     for strategy in [parallel as Plant, forking] {
