@@ -8,7 +8,7 @@ use eager_core::{Engine, Forest, Grove, Pulse};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::dialect::Dialect;
 use crate::error::RemoteError;
@@ -56,7 +56,12 @@ impl RemoteEngine {
             .enable_all()
             .build()
             .map_err(|error| RemoteError::Setup { reason: error.to_string() })?;
-        let server = Arc::new(runtime.block_on(Server::connect(url, options))?);
+        let server = runtime.block_on(async {
+            let server = Server::connect(url, options).await;
+            hang_up().await;
+            server
+        });
+        let server = Arc::new(server?);
         Ok(RemoteEngine { server, runtime, traffic: Arc::default() })
     }
 
@@ -106,10 +111,23 @@ impl Engine for RemoteEngine {
         self.runtime.block_on(async {
             let result = run.until_done(forest).await;
             run.give_back(forest);
-            // Every connection is closed before this returns.
             run.tasks.shutdown().await;
+            run.write_off();
+            hang_up().await;
             result
         })
+    }
+}
+
+/// Lets the connections that nobody uses any more be closed. They are tasks of their own, and nothing runs here between one
+/// call and the next: the server would go on decoding for nobody, or keep a thread for us.
+async fn hang_up() {
+    let metrics = tokio::runtime::Handle::current().metrics();
+    for _ in 0..100 {
+        if metrics.num_alive_tasks() == 0 {
+            return;
+        }
+        sleep(Duration::from_millis(1)).await;
     }
 }
 
@@ -315,7 +333,17 @@ impl Run {
 
     fn give_back(&mut self, forest: &mut dyn Forest) {
         for (_, plot) in std::mem::take(&mut self.plots) {
+            self.traffic.waste(plot.undecided());
             forest.done(plot.grove);
+        }
+    }
+
+    /// What was said when nobody listened any more was said in vain.
+    fn write_off(&mut self) {
+        while let Ok(news) = self.from.try_recv() {
+            if let What::Steps(steps) = news.what {
+                self.traffic.waste(steps.len());
+            }
         }
     }
 

@@ -19,7 +19,7 @@ pub struct Patience {
     pub first: Duration,
     /// The same between two tokens. No server takes as long as this for one.
     pub stall: Duration,
-    /// How long a sequence may go without a token through all attempts, before the run ends with an error.
+    /// How long attempts at a sequence may fail, one after the other and without a token, before the run ends with an error.
     pub give_up: Duration,
     /// Before the second attempt; each further one waits twice as long, up to `rest`.
     pub pause: Duration,

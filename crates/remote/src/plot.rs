@@ -70,6 +70,11 @@ impl Plot {
         self.slots.iter().filter(|slot| !slot.finished).count()
     }
 
+    /// Tokens that have arrived and are in no tree yet.
+    pub fn undecided(&self) -> usize {
+        self.slots.iter().map(|slot| slot.arrived.len()).sum()
+    }
+
     /// The sequences that need a stream, those that others wait for first.
     pub fn thirsty(&self) -> Vec<usize> {
         let needs = |slot: &Slot| !slot.finished && slot.stream.is_none() && slot.arrived.is_empty();

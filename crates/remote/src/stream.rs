@@ -69,9 +69,9 @@ pub(crate) struct Stream {
     pub traffic: Arc<Traffic>,
     pub to: UnboundedSender<News>,
     pub errand: Errand,
-    /// Since when there has been no token.
-    since: Instant,
-    /// Attempts since then.
+    /// When the first attempt failed, of those that have failed in a row.
+    failing: Option<Instant>,
+    /// How many those are.
     failures: u32,
     /// Attempts in all.
     attempts: u32,
@@ -86,7 +86,7 @@ impl Stream {
         to: UnboundedSender<News>,
         errand: Errand,
     ) -> Self {
-        Stream { server, traffic, to, errand, since: Instant::now(), failures: 0, attempts: 0, received: 0 }
+        Stream { server, traffic, to, errand, failing: None, failures: 0, attempts: 0, received: 0 }
     }
 
     /// Brings the sequence to its end, or says why not.
@@ -100,8 +100,9 @@ impl Stream {
                 Err(Fault::Lasting(error)) => break What::Failed(error),
                 Err(Fault::Passing { reason, after }) => {
                     self.failures += 1;
-                    if self.since.elapsed() >= self.server.patience.give_up {
-                        break What::Failed(self.give_up(reason));
+                    let failing = self.failing.get_or_insert_with(Instant::now).elapsed();
+                    if failing >= self.server.patience.give_up {
+                        break What::Failed(self.give_up(failing, reason));
                     }
                     sleep(self.server.patience.before_attempt(self.failures, after)).await;
                 }
@@ -121,10 +122,10 @@ impl Stream {
         let _ = self.to.send(News { stream: self.errand.number, what });
     }
 
-    fn give_up(&self, reason: String) -> RemoteError {
+    fn give_up(&self, failing: Duration, reason: String) -> RemoteError {
         RemoteError::GaveUp {
             url: self.server.url.clone(),
-            seconds: self.since.elapsed().as_secs(),
+            seconds: failing.as_secs(),
             attempts: self.failures,
             reason,
         }
@@ -142,11 +143,12 @@ impl Stream {
         let mut response = self.accept(answer.map_err(|error| passing(cause(&error)))?).await?;
         let (mut events, mut ended, mut received) = (Events::default(), false, 0);
         loop {
-            let limit = if received == 0 { patience.first } else { patience.stall };
-            let packet = match self
-                .wait_for(response.chunk(), if ended { patience.quiet } else { limit })
-                .await
-            {
+            let limit = match received {
+                _ if ended => patience.quiet,
+                0 => patience.first,
+                _ => patience.stall,
+            };
+            let packet = match self.wait_for(response.chunk(), limit).await {
                 Ok(Ok(Some(packet))) => packet,
                 // What comes after the last token is only for the books.
                 _ if ended => return Ok(()),
@@ -195,7 +197,7 @@ impl Stream {
         self.errand.position += steps.len();
         self.errand.left -= steps.len();
         self.received += steps.len();
-        (self.since, self.failures) = (Instant::now(), 0);
+        (self.failing, self.failures) = (None, 0);
         self.say(What::Steps(steps));
     }
 

@@ -53,6 +53,8 @@ pub struct Shared {
     key: Option<&'static str>,
     plan: Box<dyn Fn(usize) -> Fault + Send + Sync>,
     pub requests: AtomicUsize,
+    /// Requests that are being answered.
+    pub decoding: AtomicUsize,
     /// Prompts of the requests for tokens.
     pub prompts: Mutex<Vec<Vec<u32>>>,
     stopped: AtomicBool,
@@ -90,6 +92,7 @@ impl Server {
             key,
             plan: Box::new(plan),
             requests: AtomicUsize::new(0),
+            decoding: AtomicUsize::new(0),
             prompts: Mutex::default(),
             stopped: AtomicBool::new(false),
             dead: AtomicBool::new(false),
@@ -195,7 +198,12 @@ impl Shared {
             }
             (Some(Dialect::LlamaServer), "/completion")
             | (Some(Dialect::Vllm), "/v1/completions")
-            | (Some(Dialect::Sglang), "/generate") => return self.decode(&stream, &request.body),
+            | (Some(Dialect::Sglang), "/generate") => {
+                self.decoding.fetch_add(1, Ordering::Relaxed);
+                let result = self.decode(&stream, &request.body);
+                self.decoding.fetch_sub(1, Ordering::Relaxed);
+                return result;
+            }
             _ => return answer(&stream, 404, "", r#"{"error":{"message":"not found"}}"#),
         };
         answer(&stream, 200, "", &page.to_string())

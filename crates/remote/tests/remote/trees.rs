@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use eager_core::strategy::{Start, Step, Verdict};
 use eager_core::{Engine, Forest, Grove, Pulse, SeqId, Strategy, Tree};
@@ -104,10 +105,13 @@ fn a_forest_can_stop_a_slow_server() {
             if pulse.decoded >= 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
     }
-    let server = Server::start(Dialect::LlamaServer, |_| Fault::Slow(20));
+    let server = Server::start(Dialect::LlamaServer, |_| Fault::Slow(50));
     let mut engine = RemoteEngine::connect(&server.url(), &options()).unwrap();
     let mut forest = Stopping(groves(2, 0.0, parallel));
     engine.grow(&mut forest).unwrap();
     assert_eq!(forest.0.back.len(), 2);
     assert!(forest.0.back.iter().all(|grove| !grove.is_done()));
+    // The server has been hung up on: it stops long before it has decoded everything, which would take it two seconds.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(server.shared.decoding.load(Ordering::Relaxed), 0);
 }
