@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use eager_core::{Engine, Forking, Method, Plan, Prompt, Sampling, SeqId, Settings, Tree};
+use eager_core::{Engine, Forking, Method, Plan, Prompt, Sampling, Sequence, Settings, Tree};
 use eager_native::load::Checkpoint;
 use eager_native::{Isa, Model, NativeEngine};
 use eager_remote::{Options, RemoteEngine};
@@ -97,17 +97,22 @@ fn grow<E: Engine>(engine: &mut E, method: Method, plan: &Plan, prompts: &[Promp
     trees
 }
 
-/// Two greedy paths are the same up to a place where both engines saw two tokens equally likely.
+/// Where two greedy sequences part, if they do.
+fn parting(a: &Sequence, b: &Sequence) -> Option<usize> {
+    a.tokens.iter().zip(&b.tokens).position(|(a, b)| a != b)
+}
+
+/// At this place both engines saw two tokens equally likely, and took one each.
+fn is_tie(a: &Sequence, b: &Sequence, at: usize) -> bool {
+    let (p, q) = (a.logprobs[at], b.logprobs[at]);
+    eprintln!("the engines part at token {at}, with log-probabilities {p} and {q}");
+    // Of two that are equally likely, neither has more than half.
+    (p - q).abs() < ROUNDING && p.max(q) < 0.5f32.ln() + ROUNDING
+}
+
 fn same_but_for_ties(ours: &Tree, theirs: &Tree) -> bool {
     let (a, b) = (&ours.sequences()[0], &theirs.sequences()[0]);
-    let Some(at) = a.tokens.iter().zip(&b.tokens).position(|(a, b)| a != b) else {
-        return a.tokens == b.tokens;
-    };
-    let (p, q) = (a.logprobs[at], b.logprobs[at]);
-    // Of two that are equally likely, neither has more than half.
-    let tie = (p - q).abs() < ROUNDING && p.max(q) < 0.5f32.ln() + ROUNDING;
-    eprintln!("the engines part at token {at}, with log-probabilities {p} and {q}");
-    tie
+    parting(a, b).map_or(a.tokens == b.tokens, |at| is_tie(a, b, at))
 }
 
 #[test]
@@ -151,17 +156,13 @@ fn forks_are_where_the_embedded_engine_forks() {
     assert!(2 * equal > ours.len());
 }
 
-/// The first step at which two trees differ was one that rounding can decide: a tie, or an entropy at theta.
+/// Somewhere the trees differ by what rounding can decide: a tie, or an entropy at theta.
 fn is_close_call(ours: &Tree, theirs: &Tree, theta: f32) -> bool {
-    ours.ids().zip(theirs.ids()).any(|(a, b)| {
-        let steps = ours.get(a).entropy.iter().zip(&theirs.get(b).entropy);
-        let near = |(a, b): (&f32, &f32)| (a - theta).abs() < ROUNDING || (b - theta).abs() < ROUNDING;
-        steps.into_iter().any(near) || !same_path(ours, a, theirs, b)
+    ours.sequences().iter().zip(theirs.sequences()).any(|(a, b)| {
+        let mut entropies = a.entropy.iter().zip(&b.entropy);
+        let splits = |(a, b): (&f32, &f32)| (a >= &theta) != (b >= &theta) && (a - b).abs() < ROUNDING;
+        parting(a, b).is_some_and(|at| is_tie(a, b, at)) || entropies.any(splits)
     })
-}
-
-fn same_path(ours: &Tree, a: SeqId, theirs: &Tree, b: SeqId) -> bool {
-    ours.get(a).tokens == theirs.get(b).tokens
 }
 
 #[test]
