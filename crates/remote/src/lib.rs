@@ -1,0 +1,26 @@
+//! The engine interface over HTTP: the same trees, decoded by llama-server, vLLM or SGLang.
+//!
+//! Every live sequence is one stream of tokens. A stream asks for the most likely candidates of every token, so the grove
+//! can measure entropies as it does for the embedded engine, and its prompt is a list of token ids, so that a sequence can
+//! be taken up again at any token: after a fork, after a lost connection, on another day. No text ever crosses
+//! that border, because the text of a token depends on its neighbours and its id does not.
+//!
+//! [`RemoteEngine`] drives the groves, `stream` keeps one sequence coming whatever the network does, and `dialect` is all
+//! that differs between servers.
+
+mod dialect;
+mod engine;
+mod error;
+mod event;
+mod patience;
+mod plot;
+mod server;
+mod stream;
+mod traffic;
+mod unreported;
+
+pub use dialect::Dialect;
+pub use engine::{Options, RemoteEngine};
+pub use error::RemoteError;
+pub use patience::Patience;
+pub use traffic::{Tally, Traffic};

@@ -1,0 +1,178 @@
+//! A grove and the streams of its sequences.
+//!
+//! Steps arrive in any order and are offered in the order that strategies decide in: smaller positions first, then older
+//! sequences. A step that must wait is held, with all that arrives after it: its stream goes on, because mostly the
+//! sampled token is what the strategy takes in the end. Closing it would also make the place where the sequence is taken
+//! up again, and with it the seed, a matter of timing.
+
+use std::collections::VecDeque;
+
+use eager_core::{Decoded, Finish, Grove, Next, SeqId};
+
+use crate::dialect::Step;
+use crate::stream::Errand;
+
+#[derive(Debug)]
+pub(crate) struct Plot {
+    pub grove: Grove,
+    slots: Vec<Slot>,
+    /// Tokens that the tree had before this run.
+    before: usize,
+}
+
+/// The engine's side of one sequence.
+#[derive(Debug)]
+struct Slot {
+    id: SeqId,
+    /// The stream that decodes it.
+    stream: Option<u64>,
+    /// Steps that have arrived and are not decided yet.
+    arrived: VecDeque<Step>,
+    /// Its first step was told to wait, and nothing has moved since.
+    waits: bool,
+    finished: bool,
+}
+
+/// What becomes of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parting {
+    /// The sequence went another way: hang up.
+    Close(u64),
+    /// The sequence has ended where the server ends it too: it may say goodbye.
+    Release(u64),
+}
+
+/// What came of offering the steps that have arrived.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settled {
+    pub partings: Vec<Parting>,
+    /// Tokens that were received in vain.
+    pub wasted: usize,
+}
+
+impl Plot {
+    pub fn new(grove: Grove) -> Self {
+        let before = grove.tree().tokens_generated();
+        let mut plot = Plot { grove, slots: Vec::new(), before };
+        plot.take_orders();
+        // What the orders already hold was put there by this run's strategy.
+        plot.before -= plot.slots.iter().map(|s| plot.grove.tree().get(s.id).tokens.len()).sum::<usize>();
+        plot
+    }
+
+    /// Tokens decoded in this run.
+    pub fn decoded(&self) -> usize {
+        self.grove.tree().tokens_generated() - self.before
+    }
+
+    /// Sequences that have not ended.
+    pub fn live(&self) -> usize {
+        self.slots.iter().filter(|slot| !slot.finished).count()
+    }
+
+    /// Tokens that have arrived and are in no tree yet.
+    pub fn undecided(&self) -> usize {
+        self.slots.iter().map(|slot| slot.arrived.len()).sum()
+    }
+
+    /// The sequences that need a stream, those that others wait for first.
+    pub fn thirsty(&self) -> Vec<usize> {
+        let needs = |slot: &Slot| !slot.finished && slot.stream.is_none() && slot.arrived.is_empty();
+        let mut thirsty: Vec<usize> = (0..self.slots.len()).filter(|&i| needs(&self.slots[i])).collect();
+        thirsty.sort_by_key(|&slot| self.rank(slot));
+        thirsty
+    }
+
+    /// Has a stream with this number continue the sequence of a slot.
+    pub fn send(&mut self, slot: usize, number: u64, name: String) -> Errand {
+        let slot = &mut self.slots[slot];
+        slot.stream = Some(number);
+        let (settings, sequence) = (self.grove.settings(), self.grove.tree().get(slot.id));
+        let mut tokens = self.grove.prompt().to_vec();
+        tokens.extend(self.grove.tree().path(slot.id));
+        Errand {
+            number,
+            name,
+            key: sequence.key,
+            tokens,
+            position: sequence.len(),
+            left: settings.max_tokens.saturating_sub(sequence.len()),
+            top_k: settings.top_k,
+            sampling: settings.sampling,
+            stop: settings.stop.clone(),
+        }
+    }
+
+    pub fn arrive(&mut self, slot: usize, steps: Vec<Step>) {
+        self.slots[slot].arrived.extend(steps);
+    }
+
+    /// The stream of a slot is at its end.
+    pub fn dry(&mut self, slot: usize) {
+        self.slots[slot].stream = None;
+    }
+
+    /// Offers what has arrived, as far as the strategy will decide it.
+    pub fn settle(&mut self) -> Settled {
+        let mut settled = Settled::default();
+        self.slots.iter_mut().for_each(|slot| slot.waits = false);
+        let ready = |slot: &Slot| !slot.arrived.is_empty() && !slot.waits;
+        while let Some(slot) =
+            (0..self.slots.len()).filter(|&i| ready(&self.slots[i])).min_by_key(|&slot| self.rank(slot))
+        {
+            if self.offer(slot, &mut settled) {
+                self.slots.iter_mut().for_each(|slot| slot.waits = false);
+                self.take_orders();
+            }
+        }
+        settled
+    }
+
+    /// Lets the grove decide one step. Did the sequence move?
+    fn offer(&mut self, slot: usize, settled: &mut Settled) -> bool {
+        let slot = &mut self.slots[slot];
+        let Some(step) = slot.arrived.pop_front() else { return false };
+        match self.grove.offer(slot.id, &Decoded { top: &step.top, sampled: step.sampled }) {
+            Next::Wait => {
+                slot.arrived.push_front(step);
+                slot.waits = true;
+                return false;
+            }
+            Next::Feed(token) if token == step.sampled.token => {}
+            Next::Feed(_) => {
+                settled.wasted += 1 + slot.arrived.len();
+                slot.arrived.clear();
+                settled.partings.extend(slot.stream.take().map(Parting::Close));
+            }
+            Next::Done => {
+                let sequence = self.grove.tree().get(slot.id);
+                let taken = sequence.tokens.last() == Some(&step.sampled.token);
+                settled.wasted += usize::from(!taken) + slot.arrived.len();
+                slot.arrived.clear();
+                slot.finished = true;
+                let goodbye = taken && sequence.finish != Some(Finish::Halted);
+                let parting = if goodbye { Parting::Release } else { Parting::Close };
+                settled.partings.extend(slot.stream.take().map(parting));
+            }
+        }
+        true
+    }
+
+    /// Strategies decide smaller positions first, then older sequences.
+    fn rank(&self, slot: usize) -> (usize, SeqId) {
+        let id = self.slots[slot].id;
+        (self.grove.tree().get(id).len(), id)
+    }
+
+    fn take_orders(&mut self) {
+        while let Some(id) = self.grove.next_order() {
+            self.slots.push(Slot {
+                id,
+                stream: None,
+                arrived: VecDeque::new(),
+                waits: false,
+                finished: false,
+            });
+        }
+    }
+}
