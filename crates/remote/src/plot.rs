@@ -6,6 +6,7 @@
 //! up again, and with it the seed, a matter of timing.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use eager_core::{Decoded, Finish, Grove, Next, SeqId};
 
@@ -15,6 +16,8 @@ use crate::stream::Errand;
 #[derive(Debug)]
 pub(crate) struct Plot {
     pub grove: Grove,
+    /// The server that has its prefix.
+    pub home: usize,
     slots: Vec<Slot>,
     /// Tokens that the tree had before this run.
     before: usize,
@@ -31,6 +34,24 @@ struct Slot {
     /// Its first step was told to wait, and nothing has moved since.
     waits: bool,
     finished: bool,
+    trouble: Trouble,
+}
+
+/// The requests of a sequence that have failed in a row, without a token between them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Trouble {
+    pub failures: u32,
+    /// When the first of them did.
+    since: Option<Instant>,
+    /// Before this there is no sense in another.
+    until: Option<Instant>,
+}
+
+impl Trouble {
+    /// How long it has lasted.
+    pub fn lasted(&self) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
 }
 
 /// What becomes of a stream.
@@ -51,9 +72,9 @@ pub(crate) struct Settled {
 }
 
 impl Plot {
-    pub fn new(grove: Grove) -> Self {
+    pub fn new(grove: Grove, home: usize) -> Self {
         let before = grove.tree().tokens_generated();
-        let mut plot = Plot { grove, slots: Vec::new(), before };
+        let mut plot = Plot { grove, home, slots: Vec::new(), before };
         plot.take_orders();
         // What the orders already hold was put there by this run's strategy.
         plot.before -= plot.slots.iter().map(|s| plot.grove.tree().get(s.id).tokens.len()).sum::<usize>();
@@ -75,9 +96,12 @@ impl Plot {
         self.slots.iter().map(|slot| slot.arrived.len()).sum()
     }
 
-    /// The sequences that need a stream, those that others wait for first.
-    pub fn thirsty(&self) -> Vec<usize> {
-        let needs = |slot: &Slot| !slot.finished && slot.stream.is_none() && slot.arrived.is_empty();
+    /// The sequences that need a stream and may have one now, those that others wait for first.
+    pub fn thirsty(&self, now: Instant) -> Vec<usize> {
+        let needs = |slot: &Slot| {
+            let rests = slot.trouble.until.is_some_and(|until| until > now);
+            !slot.finished && slot.stream.is_none() && slot.arrived.is_empty() && !rests
+        };
         let mut thirsty: Vec<usize> = (0..self.slots.len()).filter(|&i| needs(&self.slots[i])).collect();
         thirsty.sort_by_key(|&slot| self.rank(slot));
         thirsty
@@ -93,6 +117,7 @@ impl Plot {
         Errand {
             number,
             name,
+            again: slot.trouble.failures > 0,
             key: sequence.key,
             tokens,
             position: sequence.len(),
@@ -104,7 +129,19 @@ impl Plot {
     }
 
     pub fn arrive(&mut self, slot: usize, steps: Vec<Step>) {
-        self.slots[slot].arrived.extend(steps);
+        let slot = &mut self.slots[slot];
+        slot.trouble = Trouble::default();
+        slot.arrived.extend(steps);
+    }
+
+    /// The stream of a slot broke off. Another is wanted, but not before a while has passed.
+    pub fn broke(&mut self, slot: usize, rest: impl FnOnce(u32) -> Duration) -> Trouble {
+        self.dry(slot);
+        let (trouble, now) = (&mut self.slots[slot].trouble, Instant::now());
+        trouble.failures += 1;
+        trouble.since.get_or_insert(now);
+        trouble.until = Some(now + rest(trouble.failures));
+        *trouble
     }
 
     /// The stream of a slot is at its end.
@@ -172,6 +209,7 @@ impl Plot {
                 arrived: VecDeque::new(),
                 waits: false,
                 finished: false,
+                trouble: Trouble::default(),
             });
         }
     }

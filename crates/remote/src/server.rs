@@ -76,8 +76,17 @@ impl Server {
 
     /// Does it answer at all? What it answers does not matter: a server that is loading its model is there.
     pub async fn is_alive(&self) -> bool {
+        self.health().await.is_some()
+    }
+
+    /// Is it ready for requests?
+    pub async fn is_well(&self) -> bool {
+        self.health().await.is_some_and(|status| status.is_success())
+    }
+
+    async fn health(&self) -> Option<StatusCode> {
         let health = self.client.get(format!("{}/health", self.url)).timeout(self.patience.connect);
-        health.send().await.is_ok()
+        health.send().await.ok().map(|response| response.status())
     }
 }
 
