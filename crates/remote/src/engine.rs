@@ -81,6 +81,10 @@ impl RemoteEngine {
         self.servers.iter().map(|server| server.streams).sum()
     }
 
+    pub(crate) fn first(&self) -> &Arc<Server> {
+        &self.servers[0]
+    }
+
     /// Where the servers are.
     pub fn urls(&self) -> impl Iterator<Item = &str> {
         self.servers.iter().map(|server| server.url.as_str())

@@ -20,9 +20,11 @@ mod server;
 mod stream;
 mod traffic;
 mod unreported;
+mod words;
 
 pub use dialect::Dialect;
 pub use engine::{Options, RemoteEngine};
 pub use error::RemoteError;
 pub use patience::Patience;
 pub use traffic::{Tally, Traffic};
+pub use words::{ServerWords, Turn};

@@ -1,5 +1,7 @@
 //! One server: its address, what it is, and what it can do.
 
+use std::sync::Arc;
+
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Client, Response, StatusCode, Url};
 use serde_json::Value;
@@ -72,6 +74,19 @@ impl Server {
             .body(body)
             .send()
             .await
+    }
+
+    /// A request whose answer is short.
+    pub async fn short(&self, path: &str, body: String) -> Result<(StatusCode, Vec<u8>), reqwest::Error> {
+        let request = self.client.post(format!("{}{path}", self.url)).timeout(self.patience.stall);
+        let response = request.header(CONTENT_TYPE, "application/json").body(body).send().await?;
+        let status = response.status();
+        Ok((status, response.bytes().await?.to_vec()))
+    }
+
+    /// A page in JSON, if there is such a page.
+    pub async fn page(self: Arc<Self>, path: &str) -> Result<Option<Value>, RemoteError> {
+        page(&self.client, &self.url, path).await
     }
 
     /// Does it answer at all? What it answers does not matter: a server that is loading its model is there.
