@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use eager_core::Token;
 use tokio::task::JoinSet;
 
 use crate::error::RemoteError;
+use crate::seats::{Claim, Seats};
 use crate::server::Server;
 
 pub(crate) struct Fleet {
@@ -24,6 +26,7 @@ struct Replica {
     /// It turned a request away and wants to be left alone until then.
     rests_until: Option<Instant>,
     away: Option<Away>,
+    seats: Seats,
 }
 
 struct Away {
@@ -45,6 +48,7 @@ impl Fleet {
             limit: server.streams,
             rests_until: None,
             away: None,
+            seats: Seats::new(server.seats),
         };
         Fleet { replicas: servers.iter().map(replica).collect(), visits: JoinSet::new() }
     }
@@ -90,6 +94,25 @@ impl Fleet {
 
     pub fn leave_place(&mut self, at: usize) {
         self.replicas[at].open -= 1;
+    }
+
+    /// Can it copy what it has computed of one sequence for another?
+    pub fn copies(&self, at: usize) -> bool {
+        self.replicas[at].server.seats > 0
+    }
+
+    /// A slot of the server for a sequence, where it lets us choose.
+    pub fn claim_seat(&mut self, at: usize, tokens: &[Token], now: u64) -> Option<Claim> {
+        self.replicas[at].seats.claim(tokens, now)
+    }
+
+    pub fn occupy_seat(&mut self, at: usize, seat: usize) {
+        self.replicas[at].seats.occupy(seat);
+    }
+
+    /// A slot is free again; `tokens` is what it has computed, where that is known.
+    pub fn leave_seat(&mut self, at: usize, seat: usize, tokens: Option<Vec<Token>>) {
+        self.replicas[at].seats.leave(seat, tokens);
     }
 
     /// It took a request: perhaps it takes one more.

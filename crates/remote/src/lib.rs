@@ -16,6 +16,7 @@ mod fleet;
 mod patience;
 mod plot;
 mod run;
+mod seats;
 mod server;
 mod stream;
 mod traffic;

@@ -8,9 +8,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use eager_core::{Decoded, Finish, Grove, Next, SeqId};
+use eager_core::{Decoded, Finish, Grove, Next, SeqId, Token};
 
 use crate::dialect::Step;
+use crate::seats::WORTH_A_COPY;
 use crate::stream::Errand;
 
 #[derive(Debug)]
@@ -109,11 +110,10 @@ impl Plot {
 
     /// Has a stream with this number continue the sequence of a slot.
     pub fn send(&mut self, slot: usize, number: u64, name: String) -> Errand {
+        let tokens = self.tokens(slot);
         let slot = &mut self.slots[slot];
         slot.stream = Some(number);
         let (settings, sequence) = (self.grove.settings(), self.grove.tree().get(slot.id));
-        let mut tokens = self.grove.prompt().to_vec();
-        tokens.extend(self.grove.tree().path(slot.id));
         Errand {
             number,
             name,
@@ -125,7 +125,15 @@ impl Plot {
             top_k: settings.top_k,
             sampling: settings.sampling,
             stop: settings.stop.clone(),
+            seat: None,
         }
+    }
+
+    /// The prompt and the path of a slot's sequence so far.
+    pub fn tokens(&self, slot: usize) -> Vec<Token> {
+        let mut tokens = self.grove.prompt().to_vec();
+        tokens.extend(self.grove.tree().path(self.slots[slot].id));
+        tokens
     }
 
     pub fn arrive(&mut self, slot: usize, steps: Vec<Step>) {
@@ -149,15 +157,16 @@ impl Plot {
         self.slots[slot].stream = None;
     }
 
-    /// Offers what has arrived, as far as the strategy will decide it.
-    pub fn settle(&mut self) -> Settled {
+    /// Offers what has arrived, as far as the strategy will decide it. With `copies`, the server can copy a sequence for its
+    /// twin, but only one that is not being decoded.
+    pub fn settle(&mut self, copies: bool) -> Settled {
         let mut settled = Settled::default();
         self.slots.iter_mut().for_each(|slot| slot.waits = false);
         let ready = |slot: &Slot| !slot.arrived.is_empty() && !slot.waits;
         while let Some(slot) =
             (0..self.slots.len()).filter(|&i| ready(&self.slots[i])).min_by_key(|&slot| self.rank(slot))
         {
-            if self.offer(slot, &mut settled) {
+            if self.offer(slot, copies, &mut settled) {
                 self.slots.iter_mut().for_each(|slot| slot.waits = false);
                 self.take_orders();
             }
@@ -166,7 +175,8 @@ impl Plot {
     }
 
     /// Lets the grove decide one step. Did the sequence move?
-    fn offer(&mut self, slot: usize, settled: &mut Settled) -> bool {
+    fn offer(&mut self, slot: usize, copies: bool, settled: &mut Settled) -> bool {
+        let begun = self.grove.prompt().len();
         let slot = &mut self.slots[slot];
         let Some(step) = slot.arrived.pop_front() else { return false };
         match self.grove.offer(slot.id, &Decoded { top: &step.top, sampled: step.sampled }) {
@@ -175,7 +185,14 @@ impl Plot {
                 slot.waits = true;
                 return false;
             }
-            Next::Feed(token) if token == step.sampled.token => {}
+            Next::Feed(token) if token == step.sampled.token => {
+                let long = begun + self.grove.tree().get(slot.id).len() > WORTH_A_COPY;
+                if copies && long && self.grove.has_orders() {
+                    settled.wasted += slot.arrived.len();
+                    slot.arrived.clear();
+                    settled.partings.extend(slot.stream.take().map(Parting::Close));
+                }
+            }
             Next::Feed(_) => {
                 settled.wasted += 1 + slot.arrived.len();
                 slot.arrived.clear();

@@ -15,13 +15,15 @@ use crate::fleet::Fleet;
 use crate::patience::random;
 use crate::plot::{Parting, Plot};
 use crate::server::Server;
-use crate::stream::{Fault, Kind, News, Stream, What};
+use crate::stream::{Errand, Fault, Kind, News, Stream, What};
 use crate::traffic::Traffic;
 
 /// How often a forest is asked whether it wants to stop, however quiet the streams are.
 const TICK: Duration = Duration::from_millis(50);
 /// News taken at a time.
 const NEWS: usize = 256;
+/// Longest time to wait for copies. A slot can be copied when its last request has stopped, which takes a tenth of a second.
+const COPYING: Duration = Duration::from_secs(5);
 /// A sequence that fails so often in a row tries its luck elsewhere.
 const ENOUGH: u32 = 3;
 
@@ -48,11 +50,21 @@ pub(crate) struct Run {
 struct Open {
     /// The plot and the slot that it decodes for; nobody when it is only to say goodbye.
     owner: Option<(u64, usize)>,
-    /// The server that it comes from.
+    /// The server that it comes from, and the slot there, where we chose it.
     at: usize,
+    seat: Option<usize>,
     /// Something has come.
     flows: bool,
     abort: AbortHandle,
+}
+
+/// A stream about to be opened.
+struct Opening {
+    owner: (u64, usize),
+    at: usize,
+    errand: Errand,
+    /// The slot of the server that has the sequence's beginning and must be copied first.
+    copy_of: Option<usize>,
 }
 
 /// What streams have said.
@@ -89,7 +101,7 @@ impl Run {
             }
             self.abort_streams().await;
             self.fleet.look_after()?;
-            self.open_streams();
+            self.open_streams().await;
             let heard = self.listen().await;
             self.settle(&heard.touched);
             self.retire(forest);
@@ -182,33 +194,63 @@ impl Run {
     }
 
     /// Opens streams for the sequences that have none, as far as the servers have room.
-    fn open_streams(&mut self) {
+    async fn open_streams(&mut self) {
         let now = Instant::now();
         let numbers: Vec<u64> = self.plots.keys().copied().collect();
+        let mut openings = Vec::new();
         for number in numbers {
             let Some(plot) = self.plots.get(&number) else { continue };
             let (thirsty, home) = (plot.thirsty(now), plot.home);
             if !thirsty.is_empty() && self.fleet.is_away(home) {
                 self.move_house(number);
             }
-            for slot in thirsty {
-                self.open_stream(number, slot, now);
-            }
+            openings.extend(thirsty.into_iter().filter_map(|slot| self.prepare(number, slot, now)));
         }
+        self.copy_seats(&openings).await;
+        openings.into_iter().for_each(|opening| self.open_stream(opening));
     }
 
-    fn open_stream(&mut self, plot: u64, slot: usize, now: Instant) {
+    /// Finds a place for a stream.
+    fn prepare(&mut self, plot: u64, slot: usize, now: Instant) -> Option<Opening> {
         let number = self.number();
         let name = self.name(number);
-        let Some(p) = self.plots.get_mut(&plot) else { return };
+        let p = self.plots.get_mut(&plot)?;
         if !self.fleet.take_place(p.home, now) {
-            return;
+            return None;
         }
-        let (at, errand) = (p.home, p.send(slot, number, name));
+        let (at, mut errand) = (p.home, p.send(slot, number, name));
+        let claim = self.fleet.claim_seat(at, &errand.tokens, number);
+        errand.seat = claim.map(|claim| claim.seat);
+        Some(Opening { owner: (plot, slot), at, errand, copy_of: claim.and_then(|claim| claim.copy_of) })
+    }
+
+    /// Copies slots of servers that can, before anything is decoded in them. Where that fails, the server will compute
+    /// again what it could have copied.
+    async fn copy_seats(&self, openings: &[Opening]) {
+        let mut copies: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+        for opening in openings {
+            if let (Some(from), Some(to)) = (opening.copy_of, opening.errand.seat) {
+                copies.entry((opening.at, from)).or_default().push(to);
+            }
+        }
+        let mut copying = JoinSet::new();
+        for ((at, from), to) in copies {
+            let server = Arc::clone(self.fleet.server(at));
+            copying.spawn(async move { server.copy_slot(from, &to).await });
+        }
+        let _ = timeout(COPYING, copying.join_all()).await;
+    }
+
+    fn open_stream(&mut self, opening: Opening) {
+        let Opening { owner, at, errand, .. } = opening;
+        let (number, seat) = (errand.number, errand.seat);
+        if let Some(seat) = seat {
+            self.fleet.occupy_seat(at, seat);
+        }
         let server = Arc::clone(self.fleet.server(at));
         let stream = Stream::new(server, Arc::clone(&self.traffic), self.to.clone(), errand);
         let abort = self.tasks.spawn(stream.run());
-        self.streams.insert(number, Open { owner: Some((plot, slot)), at, flows: false, abort });
+        self.streams.insert(number, Open { owner: Some(owner), at, seat, flows: false, abort });
     }
 
     /// Sends the sequences of a prompt to another server, if there is one. What is still coming goes on where it is.
@@ -297,13 +339,17 @@ impl Run {
     fn vacate(&mut self, stream: u64) -> Option<Open> {
         let open = self.streams.remove(&stream)?;
         self.fleet.leave_place(open.at);
+        if let Some(seat) = open.seat {
+            let plot = open.owner.and_then(|(plot, slot)| Some((self.plots.get(&plot)?, slot)));
+            self.fleet.leave_seat(open.at, seat, plot.map(|(plot, slot)| plot.tokens(slot)));
+        }
         Some(open)
     }
 
     fn settle(&mut self, touched: &BTreeSet<u64>) {
         for plot in touched {
             let Some(plot) = self.plots.get_mut(plot) else { continue };
-            let settled = plot.settle();
+            let settled = plot.settle(self.fleet.copies(plot.home));
             self.traffic.waste(settled.wasted);
             for parting in settled.partings {
                 self.part(parting);

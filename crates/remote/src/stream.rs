@@ -54,6 +54,8 @@ pub(crate) struct Errand {
     pub top_k: usize,
     pub sampling: Sampling,
     pub stop: Vec<Token>,
+    /// The server's slot that it is to be decoded in; none leaves it to the server.
+    pub seat: Option<usize>,
 }
 
 /// Why a request ended before the sequence did.
@@ -279,6 +281,7 @@ pub(crate) fn ask<'a>(errand: &'a Errand, model: &'a str) -> Ask<'a> {
         sampling: errand.sampling,
         seed: seed(errand.key, errand.position),
         stop: &errand.stop,
+        seat: errand.seat,
     }
 }
 

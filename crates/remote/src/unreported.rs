@@ -59,6 +59,8 @@ impl Stream {
         errand.tokens.truncate(prompt);
         errand.position -= received;
         errand.left = received + count;
+        // Its own slot is busy with the running request.
+        errand.seat = None;
         let body = llama::replay(&ask(&errand, &self.server.model));
         let answer = self.exchange("/completion", body).await?;
         let all = llama::replayed(&answer).map_err(|flaw| self.judge(flaw))?;
