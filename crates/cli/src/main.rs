@@ -11,6 +11,7 @@ mod lab;
 mod language;
 mod picture;
 mod progress;
+mod remote;
 mod session;
 mod solve;
 mod table;
@@ -49,6 +50,9 @@ enum Command {
     /// The embedded engine: what it runs on here, and how fast it is
     #[command(subcommand)]
     Engine(engine::Command),
+    /// Servers to decode on: are they fit for trees?
+    #[command(subcommand)]
+    Remote(remote::Command),
 }
 
 /// Prints a result. A reader that has gone away, as `head` does, has seen enough.
@@ -95,6 +99,7 @@ fn main() -> ExitCode {
         Command::Analyze(args) => lab::analyze::run(&args),
         Command::Report(args) => lab::report::run(&args),
         Command::Engine(command) => engine::run(&command),
+        Command::Remote(command) => remote::run(&command),
     };
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

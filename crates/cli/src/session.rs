@@ -43,6 +43,9 @@ impl Session {
     pub fn open(model: Option<&Path>, args: &EngineArgs, remote: &RemoteArgs) -> anyhow::Result<Self> {
         let (engine, language, name, context) = match remote.connect()? {
             Some(servers) => {
+                if let Some(advice) = servers.advice() {
+                    eprintln!("eager: {advice}");
+                }
                 let (language, name) = match model {
                     Some(path) => {
                         let words = Words::open(path)?;

@@ -90,7 +90,7 @@ fn a_server_that_has_enough_is_given_less() {
     // Eighteen sequences, sixteen asked for at first. Once it is known what the server takes, it is tried with one more
     // now and then.
     let refused = crowded.shared.refused.load(Ordering::Relaxed);
-    assert!((13..40).contains(&refused), "{refused} of {} were turned away", tally.requests);
+    assert!((13..40).contains(&refused), "{refused} of {} were turned away", tally.requests());
 }
 
 #[test]
