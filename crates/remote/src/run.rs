@@ -24,6 +24,8 @@ const TICK: Duration = Duration::from_millis(50);
 const NEWS: usize = 256;
 /// Longest time to wait for copies. A slot can be copied when its last request has stopped, which takes a tenth of a second.
 const COPYING: Duration = Duration::from_secs(5);
+/// Longest time for the last words of requests whose sequences are complete.
+const GOODBYE: Duration = Duration::from_millis(200);
 /// A sequence that fails so often in a row tries its luck elsewhere.
 const ENOUGH: u32 = 3;
 
@@ -116,6 +118,9 @@ impl Run {
 
     /// Brings back all groves as they are, and hangs up.
     pub async fn close(&mut self, forest: &mut dyn Forest) {
+        if self.plots.is_empty() {
+            self.hear_goodbyes().await;
+        }
         for (_, plot) in std::mem::take(&mut self.plots) {
             self.traffic.waste(plot.undecided());
             forest.done(plot.grove);
@@ -128,6 +133,12 @@ impl Run {
                 self.traffic.waste(steps.len());
             }
         }
+    }
+
+    /// The last word of a request says what the server had cached. It is on its way; who is slow is not waited for.
+    async fn hear_goodbyes(&mut self) {
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        let _ = timeout(GOODBYE, all).await;
     }
 
     /// Takes on groves while there are streams for more sequences.

@@ -46,7 +46,7 @@ impl Live {
         let mut process = Command::new(python)
             .arg(crate_folder().join(script))
             .args(arguments)
-            .args(folder)
+            .args(folder.map(|folder| format!("--slot-save-path={}", folder.display())))
             // The script ends when this pipe is closed, whatever becomes of us.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -32,6 +32,12 @@ fn prompts(server: &Server) -> BTreeSet<u32> {
     server.shared.prompts.lock().unwrap().iter().map(|tokens| tokens[2]).collect()
 }
 
+fn wait_for_requests(server: &Server, count: usize) {
+    while server.shared.requests.load(Ordering::Relaxed) < count {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn every_prompt_has_one_home() {
     let servers = [(); 3].map(|()| Server::start(Dialect::Vllm, |_| Fault::Slow(1)));
@@ -47,11 +53,11 @@ fn every_prompt_has_one_home() {
 fn a_server_that_dies_hands_its_sequences_over() {
     for dialect in Dialect::ALL {
         let (well, dying) =
-            (Server::start(dialect, |_| Fault::Slow(2)), Server::start(dialect, |_| Fault::Slow(5)));
+            (Server::start(dialect, |_| Fault::None), Server::start(dialect, |_| Fault::Slow(20)));
         let urls = [dying.url(), well.url()];
         let mut engine = RemoteEngine::connect_all(&urls, &options()).unwrap();
         let end = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(60));
+            wait_for_requests(&dying, 2);
             drop(dying);
         });
         let mut list = groves(PROMPTS, 0.0, forking);
@@ -108,12 +114,16 @@ fn servers_must_serve_the_same_model_and_be_there() {
 
 #[test]
 fn when_all_are_gone_it_is_over_and_everything_comes_back() {
-    let (one, two) =
-        (Server::start(Dialect::Vllm, |_| Fault::Slow(5)), Server::start(Dialect::Vllm, |_| Fault::Slow(5)));
+    let (one, two) = (
+        Server::start(Dialect::Vllm, |_| Fault::Slow(20)),
+        Server::start(Dialect::Vllm, |_| Fault::Slow(20)),
+    );
     let mut options = options();
     options.patience.give_up = Duration::from_millis(400);
     let mut engine = RemoteEngine::connect_all(&[one.url(), two.url()], &options).unwrap();
     let end = std::thread::spawn(move || {
+        wait_for_requests(&one, 1);
+        // A token or two.
         std::thread::sleep(Duration::from_millis(60));
         drop((one, two));
     });
