@@ -20,6 +20,8 @@ use crate::traffic::Traffic;
 
 /// How often a forest is asked whether it wants to stop, however quiet the streams are.
 const TICK: Duration = Duration::from_millis(50);
+/// A server sends the tokens of one step in a burst. What comes within this time of the first is taken in with it.
+const BURST: Duration = Duration::from_millis(1);
 /// News taken at a time.
 const NEWS: usize = 256;
 /// Longest time to wait for copies. A slot can be copied when its last request has stopped, which takes a tenth of a second.
@@ -75,6 +77,12 @@ struct Heard {
     /// The plots that have something to decide.
     touched: BTreeSet<u64>,
     failure: Option<RemoteError>,
+}
+
+/// Lets a burst come in while this thread sleeps: woken for every packet it would do little else. All that runs here is ours,
+/// so nobody is kept from anything.
+fn gather() {
+    std::thread::sleep(BURST);
 }
 
 impl Run {
@@ -279,6 +287,7 @@ impl Run {
         let (mut news, mut heard) = (Vec::new(), Heard::default());
         // A timeout is no news.
         let _ = timeout(TICK, self.from.recv_many(&mut news, NEWS)).await;
+        gather();
         while self.tasks.try_join_next().is_some() {}
         for News { stream, what } in news {
             let Some(open) = self.streams.get_mut(&stream) else {
