@@ -199,8 +199,13 @@ async fn can_save_slots(client: &Client, url: &str) -> bool {
 
 /// A page in JSON, if there is such a page.
 async fn page(client: &Client, url: &str, path: &str) -> Result<Option<Value>, RemoteError> {
-    let unreachable =
-        |error: reqwest::Error| RemoteError::Unreachable { url: url.to_owned(), reason: cause(&error) };
+    let unreachable = |error: reqwest::Error| {
+        let (url, reason) = (url.to_owned(), cause(&error));
+        match reason.contains("certificate") {
+            true => RemoteError::Certificate { url, reason },
+            false => RemoteError::Unreachable { url, reason },
+        }
+    };
     let response = client.get(format!("{url}{path}")).send().await.map_err(unreachable)?;
     match response.status() {
         status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
