@@ -23,6 +23,7 @@ mod hf_config;
 mod pretokenize;
 mod quiet;
 pub(crate) mod runs;
+mod stream;
 mod tensor;
 mod tokenizer;
 
@@ -32,6 +33,7 @@ use std::path::Path;
 pub use chat::{ChatOptions, ChatTemplate, Message};
 pub use config::{Architecture, Config, RopeStyle};
 pub use error::LoadError;
+pub use stream::TextStream;
 pub use tensor::{DType, Tensor};
 pub use tokenizer::Tokenizer;
 

@@ -1,8 +1,11 @@
 //! Text to tokens and back, by Hugging Face's `tokenizers`, whether the vocabulary came from a tokenizer.json
 //! or out of a GGUF.
 
+use std::sync::Arc;
+
 use super::LoadError;
 use super::quiet::quietly;
+use super::stream::{Spelling, TextStream, spell_letters, spell_piece};
 
 /// What we say when the crate panics: only a tokenizer that contradicts itself can make it.
 const DAMAGED: &str = "it is damaged";
@@ -21,10 +24,12 @@ const ENDS: [&str; 9] = [
     "<｜end▁of▁sentence｜>",
 ];
 
+/// Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Tokenizer {
-    inner: tokenizers::Tokenizer,
-    file: String,
+    inner: Arc<tokenizers::Tokenizer>,
+    spelling: Spelling,
+    file: Arc<str>,
     len: usize,
     /// Tokens from here on have no row in the embedding.
     limit: usize,
@@ -42,7 +47,9 @@ impl Tokenizer {
         if len == 0 {
             return Err(bad("it has no tokens".to_owned()));
         }
-        Ok(Self { inner, file: file.to_owned(), len, limit: usize::MAX })
+        // Serialising a tree of plain values cannot fail; a decoder that did would be one we do not know.
+        let spelling = Spelling::of(&serde_json::to_value(inner.get_decoder()).unwrap_or_default());
+        Ok(Self { inner: Arc::new(inner), spelling, file: file.into(), len, limit: usize::MAX })
     }
 
     /// Makes [`Tokenizer::encode`] refuse what the model cannot embed.
@@ -53,7 +60,7 @@ impl Tokenizer {
     /// The tokens of a text. Special tokens written out in the text (`<|im_end|>`) become those tokens; none
     /// are added.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, LoadError> {
-        let bad = |why: String| LoadError::Tokenizer { file: self.file.clone(), why };
+        let bad = |why: String| LoadError::Tokenizer { file: self.file.as_ref().to_owned(), why };
         let encoding = quietly(|| self.inner.encode_fast(text, false))
             .ok_or_else(|| bad(DAMAGED.to_owned()))?
             .map_err(|e| bad(e.to_string()))?;
@@ -67,13 +74,35 @@ impl Tokenizer {
     }
 
     /// The text of tokens, special ones written out. Unknown ids are left out; bytes that are not yet, or never
-    /// will be, UTF-8 come as U+FFFD, so decode a growing sequence from its start.
+    /// will be, UTF-8 come as U+FFFD; for a growing sequence there is [`Tokenizer::stream`].
     pub fn decode(&self, ids: &[u32]) -> String {
         match quietly(|| self.inner.decode(ids, false)) {
             Some(Ok(text)) => text,
             // Only the decoder of a damaged file fails; the raw tokens still tell what was said.
             _ => ids.iter().filter_map(|&id| self.inner.id_to_token(id)).collect(),
         }
+    }
+
+    /// Decodes a sequence as it grows. All that the stream gives, and then its end, is what [`Tokenizer::decode`]
+    /// makes of the whole (only bytes that are not UTF-8 may come as fewer or more U+FFFD).
+    pub fn stream(&self) -> TextStream {
+        TextStream::new(self.clone())
+    }
+
+    /// Appends the bytes of a token that follows another, or begins a text. False if there is no such token.
+    pub(super) fn spell(&self, last: Option<u32>, token: u32, into: &mut Vec<u8>) -> bool {
+        let Some(text) = self.inner.id_to_token(token) else { return false };
+        match self.spelling {
+            Spelling::Letters => spell_letters(&text, into),
+            Spelling::Pieces { strip } => spell_piece(&text, last.is_none(), strip, into),
+            Spelling::Other => {
+                let before = last.map_or_else(String::new, |last| self.decode(&[last]));
+                let both: Vec<u32> = last.into_iter().chain([token]).collect();
+                let both = self.decode(&both);
+                into.extend(both.strip_prefix(&before).unwrap_or(&both).bytes());
+            }
+        }
+        true
     }
 
     /// The token that is written exactly like this in the vocabulary.
