@@ -17,7 +17,8 @@ const MAX_DEPTH: usize = 4;
 #[derive(Debug)]
 pub(super) struct Gguf<'a> {
     pub file: &'a str,
-    bytes: &'a [u8],
+    /// The file, and the other parts of a model that is split over several.
+    parts: Vec<&'a [u8]>,
     metadata: BTreeMap<&'a str, Value<'a>>,
     pub tensors: HashMap<String, Entry>,
 }
@@ -64,7 +65,7 @@ impl<'a> Gguf<'a> {
                 return Err(LoadError::malformed(file, format!("the key \"{key}\" appears twice")));
             }
         }
-        let mut gguf = Self { file, bytes, metadata, tensors: HashMap::new() };
+        let mut gguf = Self { file, parts: vec![bytes], metadata, tensors: HashMap::new() };
         gguf.read_tensors(&mut reader, tensor_count)?;
         Ok(gguf)
     }
@@ -91,11 +92,25 @@ impl<'a> Gguf<'a> {
         Ok(())
     }
 
+    /// Takes over the tensors of the next part of a split model.
+    pub fn join(&mut self, next: Gguf<'a>) -> Result<(), LoadError> {
+        let part = self.parts.len();
+        self.parts.extend(next.parts);
+        for (name, entry) in next.tensors {
+            if self.tensors.contains_key(&name) {
+                let why = format!("the tensor \"{name}\" is in another part as well");
+                return Err(LoadError::malformed(next.file, why));
+            }
+            self.tensors.insert(name, Entry { part, ..entry });
+        }
+        Ok(())
+    }
+
     /// A tensor that is metadata in spirit, such as the rope factors; `None` if there is none.
     pub fn tensor(&self, name: &str) -> Result<Option<Tensor<'a>>, LoadError> {
         let Some(entry) = self.tensors.get(name) else { return Ok(None) };
         let dtype = entry.readable(self.file, name)?;
-        let data = &self.bytes[entry.start..entry.end];
+        let data = &self.parts[entry.part][entry.start..entry.end];
         Ok(Some(Tensor { dtype, shape: entry.shape.clone(), data }))
     }
 
@@ -386,19 +401,19 @@ fn dtype(kind: u32) -> Result<DType, String> {
         12 => DType::Q4K,
         13 => DType::Q5K,
         14 => DType::Q6K,
+        20 => DType::IQ4_NL,
+        23 => DType::IQ4_XS,
         30 => DType::BF16,
         other => {
-            const NAMES: [(u32, &str); 20] = [
+            const NAMES: [(u32, &str); 18] = [
                 (9, "Q8_1"),
                 (15, "Q8_K"),
                 (16, "IQ2_XXS"),
                 (17, "IQ2_XS"),
                 (18, "IQ3_XXS"),
                 (19, "IQ1_S"),
-                (20, "IQ4_NL"),
                 (21, "IQ3_S"),
                 (22, "IQ2_S"),
-                (23, "IQ4_XS"),
                 (24, "I8"),
                 (25, "I16"),
                 (26, "I32"),
