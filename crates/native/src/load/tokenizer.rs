@@ -1,11 +1,13 @@
 //! Text to tokens and back, by Hugging Face's `tokenizers`, whether the vocabulary came from a tokenizer.json
 //! or out of a GGUF.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use super::LoadError;
+use super::bytes::Bytes;
 use super::quiet::quietly;
 use super::stream::{Spelling, TextStream, spell_letters, spell_piece};
+use super::{LoadError, gguf, gguf_vocab};
 
 /// What we say when the crate panics: only a tokenizer that contradicts itself can make it.
 const DAMAGED: &str = "it is damaged";
@@ -36,6 +38,18 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
+    /// Opens the tokenizer of a model without the model: a tokenizer.json or the folder that has one, or a GGUF, which
+    /// needs no weights for this.
+    pub fn open(path: &Path) -> Result<Self, LoadError> {
+        let path = if path.is_dir() { &path.join("tokenizer.json") } else { path };
+        let bytes = Bytes::map(path)?;
+        let file = path.display().to_string();
+        if bytes.starts_with(gguf::MAGIC) {
+            return gguf_vocab::tokenizer(&gguf::Gguf::parse(&bytes, &file)?);
+        }
+        Self::from_json(&bytes, &file)
+    }
+
     pub(super) fn from_json(json: &[u8], file: &str) -> Result<Self, LoadError> {
         let bad = |why: String| LoadError::Tokenizer { file: file.to_owned(), why };
         let mut inner = parse(json).map_err(&bad)?;
