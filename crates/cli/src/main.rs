@@ -7,6 +7,7 @@ mod engine;
 mod grade;
 mod interrupt;
 mod lab;
+mod model;
 mod picture;
 mod progress;
 mod session;
@@ -47,6 +48,9 @@ enum Command {
     /// The embedded engine: what it runs on here, and how fast it is
     #[command(subcommand)]
     Engine(engine::Command),
+    /// Models: what they are and what they take
+    #[command(subcommand)]
+    Model(model::Command),
 }
 
 /// Prints a result. A reader that has gone away, as `head` does, has seen enough.
@@ -93,6 +97,7 @@ fn main() -> ExitCode {
         Command::Analyze(args) => lab::analyze::run(&args),
         Command::Report(args) => lab::report::run(&args),
         Command::Engine(command) => engine::run(&command),
+        Command::Model(command) => model::run(&command),
     };
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

@@ -12,13 +12,14 @@ use eager_core::{Answers, Profile, Prompt, Sampling, Settings, Token};
 use eager_grade::Grader;
 use eager_lab::bench::Speller;
 use eager_lab::profiles::{Calibrated, Profiles};
-use eager_native::load::{ChatOptions, Checkpoint, Message};
+use eager_native::load::{Checkpoint, Message};
 use eager_native::{Isa, Model, NativeEngine};
 use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
 
 use crate::Usage;
-use crate::args::{EngineArgs, RuleArgs};
+use crate::args::{ChatArgs, EngineArgs, RuleArgs};
+use crate::model::hub;
 
 #[derive(Debug)]
 pub struct Session {
@@ -34,12 +35,13 @@ pub struct Session {
 impl Session {
     /// Opens the model at a path, or the embedded one.
     pub fn open(model: Option<&Path>, args: &EngineArgs) -> anyhow::Result<Self> {
-        let (checkpoint, weights) = load(model, kernel(args)?)?;
+        let model = model.map(hub::locate).transpose()?;
+        let (checkpoint, weights) = load(model.as_deref(), kernel(args)?)?;
         let engine = NativeEngine::new(weights, args.options())?;
         let profile = Profile::of(&checkpoint.name);
         let reasoning_end = reasoning_end(&checkpoint, &profile)?;
-        let (checkpoint, source) = (Arc::new(checkpoint), model.map(Path::to_owned));
-        Ok(Session { checkpoint, engine, profile, reasoning_end, source, hash: OnceCell::new() })
+        let checkpoint = Arc::new(checkpoint);
+        Ok(Session { checkpoint, engine, profile, reasoning_end, source: model, hash: OnceCell::new() })
     }
 
     /// Sets the thresholds: those of the profile with this name, or else what calibration has found for this very model.
@@ -82,13 +84,13 @@ impl Session {
     }
 
     /// The prompt of a problem: as the model's chat template writes it, or the bare text.
-    pub fn encode(&self, problem: &str, system: Option<&str>, raw: bool) -> anyhow::Result<Vec<Token>> {
+    pub fn encode(&self, problem: &str, chat_args: &ChatArgs) -> anyhow::Result<Vec<Token>> {
         let text = match &self.checkpoint.chat {
-            Some(chat) if !raw => {
-                let system = system.map(|text| Message::new("system", text));
+            Some(chat) if !chat_args.raw => {
+                let system = chat_args.system.as_ref().map(|text| Message::new("system", text));
                 let messages: Vec<Message> =
                     system.into_iter().chain([Message::new("user", problem)]).collect();
-                chat.render(&messages, &ChatOptions::default())?
+                chat.render(&messages, &chat_args.options())?
             }
             _ => problem.to_owned(),
         };
@@ -155,7 +157,7 @@ impl Answers for Reader {
 }
 
 /// The hash of a model's file, or of all files of its folder with their names.
-fn hash_model(path: &Path) -> std::io::Result<String> {
+pub fn hash_model(path: &Path) -> std::io::Result<String> {
     if !path.is_dir() {
         return hash_file(path);
     }
@@ -170,7 +172,7 @@ fn hash_model(path: &Path) -> std::io::Result<String> {
     Ok(hex(&whole.finalize()))
 }
 
-fn hash_file(path: &Path) -> std::io::Result<String> {
+pub fn hash_file(path: &Path) -> std::io::Result<String> {
     let (mut file, mut hash, mut block) = (File::open(path)?, Sha256::new(), vec![0; 1 << 20]);
     loop {
         match file.read(&mut block)? {
@@ -200,7 +202,7 @@ pub fn load(model: Option<&Path>, kernel: Isa) -> anyhow::Result<(Checkpoint, Ar
     let loading = ProgressBar::new_spinner().with_message("loading the model");
     loading.enable_steady_tick(Duration::from_millis(200));
     let checkpoint = match model {
-        Some(path) => Checkpoint::open(path)?,
+        Some(path) => Checkpoint::open(&hub::locate(path)?)?,
         None => Checkpoint::from_gguf_bytes(eager_acorn::GGUF)?,
     };
     let weights = Arc::new(Model::load(&checkpoint, kernel)?);

@@ -69,11 +69,22 @@ fn open(folder: &Path, files: &[PathBuf]) -> Result<Checkpoint, LoadError> {
     let config = settings.read(&tokenizer, vocab)?;
     tokenizer.limit_to(vocab);
     let chat = chat_template(folder, &settings)?;
-    let resolved = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    let name = resolved.file_name().map_or_else(|| name_of(folder), |n| n.to_string_lossy().into_owned());
+    let name = model_name(folder);
     let checkpoint = Checkpoint { config, tokenizer, chat, name, file: name_of(folder), tensors, bytes };
     checkpoint.check_tensors()?;
     Ok(checkpoint)
+}
+
+/// The name of the folder. In the cache of the hub that is a commit, and the model's name is two levels up:
+/// `models--Qwen--Qwen3-4B/snapshots/0a1b…`.
+fn model_name(folder: &Path) -> String {
+    let resolved = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let part = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let cached = resolved.parent().filter(|parent| parent.ends_with("snapshots")).and_then(Path::parent);
+    let repo = cached
+        .and_then(part)
+        .and_then(|repo| Some(repo.strip_prefix("models--")?.rsplit("--").next()?.to_owned()));
+    repo.or_else(|| part(&resolved)).unwrap_or_else(|| name_of(folder))
 }
 
 fn name_of(path: &Path) -> String {

@@ -20,6 +20,7 @@ mod gguf_config;
 mod gguf_vocab;
 mod hf;
 mod hf_config;
+mod jinja;
 mod pretokenize;
 mod quiet;
 pub(crate) mod runs;
@@ -31,7 +32,7 @@ mod tokenizer;
 use std::collections::HashMap;
 use std::path::Path;
 
-pub use chat::{ChatOptions, ChatTemplate, Message};
+pub use chat::{ChatOptions, ChatTemplate, Effort, Message};
 pub use config::{Architecture, Config, RopeStyle};
 pub use error::LoadError;
 pub use stream::TextStream;
@@ -158,6 +159,12 @@ impl Checkpoint {
     /// Bytes of all tensors, as the file has them.
     pub fn tensor_bytes(&self) -> usize {
         self.tensors.values().map(|t| t.end - t.start).sum()
+    }
+
+    /// The type of every tensor, and its bytes.
+    pub fn types(&self) -> impl Iterator<Item = (DType, usize)> + '_ {
+        // Every tensor was found readable when the model was opened.
+        self.tensors.values().filter_map(|t| Some((t.dtype.clone().ok()?, t.end - t.start)))
     }
 
     /// The tokens of a prompt, with the model's first token in front where its files ask for one and the text

@@ -14,7 +14,7 @@ const DAMAGED: &str = "it is damaged";
 
 /// Texts of tokens that end a turn or a document. Files name one end token and mean several: a chat model
 /// stops at the end of its turn, but also where a document would have ended in its pre-training.
-const ENDS: [&str; 9] = [
+const ENDS: [&str; 10] = [
     "<|im_end|>",
     "<|endoftext|>",
     "<|eot_id|>",
@@ -22,6 +22,7 @@ const ENDS: [&str; 9] = [
     "<|end_of_text|>",
     "<|end|>",
     "<|return|>",
+    "<|call|>",
     "<end_of_turn>",
     "<｜end▁of▁sentence｜>",
 ];
@@ -154,6 +155,8 @@ pub(super) fn end_tokens(
     vocab: usize,
     file: &str,
 ) -> Result<Vec<u32>, LoadError> {
+    // In the harmony format of gpt-oss a message ends so, and the next one, in another channel, may follow.
+    let mid_turn = tokenizer.token("<|end|>").filter(|_| tokenizer.token("<|return|>").is_some());
     let by_text = ENDS.iter().filter_map(|text| tokenizer.token(text)).filter(|&id| tokenizer.is_special(id));
     let mut ends = Vec::new();
     for id in named.into_iter().chain(by_text) {
@@ -161,7 +164,7 @@ pub(super) fn end_tokens(
             let why = format!("its end token {id} is not among its {vocab} tokens");
             return Err(LoadError::malformed(file, why));
         }
-        if !ends.contains(&id) {
+        if !ends.contains(&id) && Some(id) != mid_turn {
             ends.push(id);
         }
     }

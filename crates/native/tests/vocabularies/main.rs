@@ -60,3 +60,18 @@ fn lines_are_cut_as_the_reference_cuts_them() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn harmony_closes_its_reasoning_with_two_tokens() {
+    let Some(folder) = std::env::var_os("EAGER_TEST_VOCABULARIES").map(PathBuf::from) else { return };
+    let path = folder.join("gpt-oss/vocab.gguf");
+    if !path.is_file() {
+        eprintln!("skipped: the vocabulary of gpt-oss is not there");
+        return;
+    }
+    let tokenizer = Tokenizer::open(&path).unwrap();
+    let marker = tokenizer.encode(eager_core::Profile::of("gpt-oss-20b").reasoning_end).unwrap();
+    assert_eq!(marker, [200_005, 17_196]);
+    let turn = tokenizer.encode("<|end|><|start|>assistant<|channel|>final<|message|>42<|return|>").unwrap();
+    assert!(turn.windows(2).any(|pair| pair == marker), "{turn:?}");
+}
