@@ -168,7 +168,7 @@ fn loose_files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
 
 /// Adds the tensors of one file to the table. The length of the header is compared with the file before it is
 /// parsed, and every tensor's place with the file before it is believed.
-fn read_tensors(
+pub(super) fn read_tensors(
     bytes: &[u8],
     part: usize,
     file: &str,
@@ -187,7 +187,9 @@ fn read_tensors(
         }
         let place = |offset: usize| data.checked_add(offset).filter(|&at| at <= bytes.len());
         let (start, end) = (place(info.data_offsets.0), place(info.data_offsets.1));
-        let (Some(start), Some(end)) = (start, end) else { return Err(truncated("its weights")) };
+        let (Some(start), Some(end)) = (start, end) else {
+            return Err(truncated(&format!("its tensor \"{name}\"")));
+        };
         if info.shape.is_empty() || info.shape.contains(&0) {
             return Err(LoadError::malformed(file, format!("the tensor \"{name}\" is empty")));
         }

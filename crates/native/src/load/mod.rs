@@ -15,6 +15,8 @@ mod chat;
 mod config;
 mod dequant;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod gguf;
 mod gguf_config;
 mod gguf_vocab;
