@@ -9,6 +9,7 @@ mod grade;
 mod interrupt;
 mod lab;
 mod language;
+mod model;
 mod picture;
 mod progress;
 mod remote;
@@ -53,6 +54,9 @@ enum Command {
     /// Servers to decode on: are they fit for trees?
     #[command(subcommand)]
     Remote(remote::Command),
+    /// Models: what they are and what they take
+    #[command(subcommand)]
+    Model(model::Command),
 }
 
 /// Prints a result. A reader that has gone away, as `head` does, has seen enough.
@@ -100,6 +104,7 @@ fn main() -> ExitCode {
         Command::Report(args) => lab::report::run(&args),
         Command::Engine(command) => engine::run(&command),
         Command::Remote(command) => remote::run(&command),
+        Command::Model(command) => model::run(&command),
     };
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

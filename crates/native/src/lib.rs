@@ -12,7 +12,7 @@ mod scheduler;
 mod shared_slice;
 mod threads;
 
-pub use engine::{EngineError, KvUse, NativeEngine, Options};
+pub use engine::{EngineError, KvUse, NativeEngine, Options, kv_bytes_per_token};
 pub use kernel::{Isa, KvType};
 pub use model::Model;
 pub use phases::Phases;

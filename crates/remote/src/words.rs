@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use eager_core::Token;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
 use crate::dialect::{Dialect, complaint};
@@ -87,23 +87,35 @@ impl ServerWords {
         self.exchange("/detokenize", &body).map(|text: Text| text.content)
     }
 
-    /// The tokens of a conversation that the assistant is to continue.
-    pub fn chat(&self, turns: &[Turn<'_>]) -> Result<Vec<Token>, RemoteError> {
-        self.conversation(turns, true)
+    /// The tokens of a conversation that the assistant is to continue. `variables` are for the chat template.
+    pub fn chat(
+        &self,
+        turns: &[Turn<'_>],
+        variables: &Map<String, Value>,
+    ) -> Result<Vec<Token>, RemoteError> {
+        self.conversation(turns, true, variables)
     }
 
-    fn conversation(&self, turns: &[Turn<'_>], open: bool) -> Result<Vec<Token>, RemoteError> {
+    fn conversation(
+        &self,
+        turns: &[Turn<'_>],
+        open: bool,
+        variables: &Map<String, Value>,
+    ) -> Result<Vec<Token>, RemoteError> {
         #[derive(Deserialize)]
         struct Prompt {
             prompt: String,
         }
         let turn = |(role, content): &Turn<'_>| json!({"role": role, "content": content});
         let messages: Vec<Value> = turns.iter().map(turn).collect();
-        if self.server.dialect != Dialect::LlamaServer {
-            let model = &self.server.model;
-            return self.tokens(json!({"model": model, "messages": messages, "add_generation_prompt": open}));
+        let mut body = json!({"messages": messages, "add_generation_prompt": open});
+        if !variables.is_empty() {
+            body["chat_template_kwargs"] = variables.clone().into();
         }
-        let body = json!({"messages": messages, "add_generation_prompt": open});
+        if self.server.dialect != Dialect::LlamaServer {
+            body["model"] = self.server.model.clone().into();
+            return self.tokens(body);
+        }
         let Prompt { prompt } = self.exchange("/apply-template", &body)?;
         // Templates like to bring along the token that every prompt begins with.
         let (bare, begun) = (self.encode(&prompt, false)?, self.encode(&prompt, true)?);
@@ -129,7 +141,7 @@ impl ServerWords {
         }
         let turns = [("user", "?"), ("assistant", REPLY)];
         // A model without a template has no such token.
-        let tokens = self.conversation(&turns, false).unwrap_or_default();
+        let tokens = self.conversation(&turns, false, &Map::new()).unwrap_or_default();
         for pair in tokens.windows(2).rev() {
             if self.decode(&pair[..1])?.trim() == REPLY {
                 let end = self.decode(&pair[1..])?;

@@ -12,6 +12,8 @@ use super::LoadError;
 pub(super) enum Bytes {
     Mapped(Mmap),
     Static(&'static [u8]),
+    #[cfg(fuzzing)]
+    Owned(Vec<u8>),
 }
 
 impl Bytes {
@@ -38,6 +40,8 @@ impl Deref for Bytes {
         match self {
             Self::Mapped(map) => map,
             Self::Static(bytes) => bytes,
+            #[cfg(fuzzing)]
+            Self::Owned(bytes) => bytes,
         }
     }
 }

@@ -87,10 +87,6 @@ impl Keys<'_, '_> {
 
 fn refuse_what_we_do_not_run(keys: &Keys<'_, '_>) -> Result<(), LoadError> {
     let file = keys.gguf.file;
-    if keys.gguf.usize("split.count")?.is_some_and(|n| n > 1) {
-        let what = "the other parts of a split GGUF (join them with llama-gguf-split --merge)";
-        return Err(LoadError::unsupported(file, what));
-    }
     if keys.optional("expert_count")?.is_some_and(|n| n > 0) {
         return Err(LoadError::unsupported(file, "a mixture of experts"));
     }

@@ -7,7 +7,7 @@
 use half::f16;
 
 use super::DType;
-use super::dequant::scale_and_min;
+use super::dequant::{UNEVEN, iq4_xs_scale, scale_and_min};
 
 /// Numbers in a run.
 pub(crate) const RUN: usize = 32;
@@ -38,7 +38,7 @@ impl DType {
             Self::F32 | Self::F16 | Self::BF16 | Self::Q2K => None,
             Self::Q4_0 | Self::Q4_1 | Self::Q4K => kind(true, 1, true),
             Self::Q5_1 | Self::Q5K => kind(false, 1, true),
-            Self::Q5_0 | Self::Q8_0 => kind(false, 1, false),
+            Self::Q5_0 | Self::Q8_0 | Self::IQ4_NL | Self::IQ4_XS => kind(false, 1, false),
             Self::Q3K | Self::Q6K => kind(false, 2, false),
         }
     }
@@ -71,6 +71,14 @@ fn run(dtype: DType, b: &[u8], at: usize) -> Run {
             Run { codes: codes(&code), scales: [half(0); 2], min: half(2) }
         }
         DType::Q8_0 => Run { codes: codes(&|i| b[2 + i] as i8), scales: [half(0); 2], min: 0.0 },
+        DType::IQ4_NL | DType::IQ4_XS => {
+            let (scale, nibbles) = match dtype {
+                DType::IQ4_NL => (half(0), &b[2..]),
+                _ => (half(0) * iq4_xs_scale(b, at), &b[8 + 16 * at..]),
+            };
+            let code = |i| UNEVEN[nibble(nibbles, i) as usize];
+            Run { codes: codes(&code), scales: [scale; 2], min: 0.0 }
+        }
         DType::Q3K => q3k(b, at),
         DType::Q4K | DType::Q5K => {
             let (scale, min) = scale_and_min(&b[4..16], at);
@@ -117,7 +125,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
 
     /// All types that have runs.
-    pub const TYPES: [DType; 9] = [
+    pub const TYPES: [DType; 11] = [
         DType::Q4_0,
         DType::Q4_1,
         DType::Q5_0,
@@ -127,6 +135,8 @@ pub(crate) mod tests {
         DType::Q4K,
         DType::Q5K,
         DType::Q6K,
+        DType::IQ4_NL,
+        DType::IQ4_XS,
     ];
 
     proptest! {

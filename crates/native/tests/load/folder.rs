@@ -99,6 +99,15 @@ fn a_folder_and_the_file_inside_it_are_the_same_model() {
 }
 
 #[test]
+fn a_model_in_the_cache_of_the_hub_has_its_own_name() {
+    let hub = tempfile::tempdir().unwrap();
+    let snapshot = hub.path().join("models--Qwen--Qwen3-4B/snapshots/0123abcd");
+    std::fs::create_dir_all(snapshot.parent().unwrap()).unwrap();
+    std::fs::rename(folder_with(&settings()).keep(), &snapshot).unwrap();
+    assert_eq!(Checkpoint::open(&snapshot).unwrap().name, "Qwen3-4B");
+}
+
+#[test]
 fn shards_are_found_through_their_index() {
     let folder = folder_with(&settings());
     std::fs::remove_file(folder.path().join("model.safetensors")).unwrap();

@@ -124,7 +124,7 @@ fn what_would_run_wrongly_is_refused() {
     refused(&tiny("llama").str("general.architecture", "mamba"), &["\"mamba\"", "llama and qwen3"]);
     refused(&tiny("llama").without("general.architecture"), &["architecture"]);
     refused(&tiny("llama").u32("llama.expert_count", 8), &["experts"]);
-    refused(&tiny("llama").u32("split.count", 2), &["split GGUF"]);
+    refused(&tiny("llama").u32("split.count", 2), &["part 1 of 2"]);
     refused(&tiny("qwen3").u32("qwen3.attention.sliding_window", 8), &["sliding"]);
     refused(&tiny("llama").f32("llama.logit_scale", 0.5), &["llama.logit_scale"]);
     refused(&tiny("llama").bool("llama.attention.causal", false), &["causal"]);
@@ -132,8 +132,8 @@ fn what_would_run_wrongly_is_refused() {
     refused(&tiny("qwen3").tensor("blk.0.attn_q.bias", &[4]), &["blk.0.attn_q.bias"]);
     refused(&tiny("llama").tensor("blk.1.attn_norm.weight", &[4]), &["blk.1.attn_norm.weight"]);
     refused(
-        &tiny("llama").change("blk.0.ffn_up.weight", |t| t.kind = 23),
-        &["IQ4_XS", "blk.0.ffn_up.weight"],
+        &tiny("llama").change("blk.0.ffn_up.weight", |t| t.kind = 16),
+        &["IQ2_XXS", "blk.0.ffn_up.weight"],
     );
     refused(&tiny("llama").change("blk.0.ffn_up.weight", |t| t.kind = 39), &["MXFP4"]);
     refused(&tiny("llama").change("blk.0.ffn_up.weight", |t| t.kind = 777), &["777"]);
