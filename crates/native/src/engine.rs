@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use eager_core::{Decoded, Engine, Forest, Grove, Next, Pulse, Settings};
 
+use crate::forward::{Forward, Scratch};
 use crate::kernel::{KvType, PAGE};
-use crate::model::{Batch, Forward, Model, Row, Scratch};
+use crate::model::{Batch, Model, Row};
 use crate::pages::Pool;
 use crate::phases::{Phase, Phases};
 use crate::sampler::{Ask, Draw, draw};

@@ -53,22 +53,22 @@ impl FloatPanels {
         }
     }
 
-    /// All rows of `x` against one panel, whose results go to these columns.
-    pub fn multiply(&self, isa: Isa, panel: usize, x: &[f32], out: &mut Columns<'_>) {
-        multiply_panel(isa, x, &self.rows[panel * self.inputs..][..self.inputs], out);
+    /// All rows of `x` against one panel, whose results go to these columns from row `first` on.
+    pub fn multiply(&self, isa: Isa, panel: usize, x: &[f32], first: usize, out: &mut Columns<'_>) {
+        multiply_panel(isa, x, &self.rows[panel * self.inputs..][..self.inputs], first, out);
     }
 }
 
 multiversion! {
     /// All rows against one panel.
-    fn multiply_panel(x: &[f32], panel: &[PanelRow], out: &mut Columns<'_>) = multiply_panel_lanes
+    fn multiply_panel(x: &[f32], panel: &[PanelRow], first: usize, out: &mut Columns<'_>) = multiply_panel_lanes
 }
 
 #[inline(always)]
-fn multiply_panel_lanes<const FMA: bool>(x: &[f32], panel: &[PanelRow], out: &mut Columns<'_>) {
+fn multiply_panel_lanes<const FMA: bool>(x: &[f32], panel: &[PanelRow], first: usize, out: &mut Columns<'_>) {
     let inputs = panel.len();
     for (at, x) in x.chunks(TILE * inputs).enumerate() {
-        let put = |r: usize, results: &[f32; PANEL]| out.put(at * TILE + r, 0, results);
+        let put = |r: usize, results: &[f32; PANEL]| out.put(first + at * TILE + r, 0, results);
         match x.len() / inputs {
             6 => tile::<6, FMA>(x, panel, put),
             5 => tile::<5, FMA>(x, panel, put),
@@ -117,7 +117,7 @@ mod tests {
         for panel in 0..outputs.div_ceil(PANEL) {
             let columns = panel * PANEL..outputs.min((panel + 1) * PANEL);
             // SAFETY: nobody else writes.
-            panels.multiply(isa, panel, x, &mut unsafe { Sheet::new(&mut out, outputs).columns(columns) });
+            panels.multiply(isa, panel, x, 0, &mut unsafe { Sheet::new(&mut out, outputs).columns(columns) });
         }
         out
     }

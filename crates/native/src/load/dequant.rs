@@ -25,6 +25,7 @@ pub(super) fn to_f32(dtype: DType, data: &[u8], out: &mut [f32]) {
         DType::Q4K => q4k,
         DType::Q5K => q5k,
         DType::Q6K => q6k,
+        DType::MXFP4 => mxfp4,
     };
     let blocks = data.chunks_exact(dtype.block_bytes());
     for (bytes, numbers) in blocks.zip(out.chunks_exact_mut(dtype.block_len())) {
@@ -165,5 +166,25 @@ fn q6k(b: &[u8], y: &mut [f32]) {
         let low = nibbles[part * 64 + run % 2 * 32 + lane] >> (run / 2 * 4) & 15;
         let top = tops[part * 32 + lane] >> (run * 2) & 3;
         *y = d * f32::from(scales[n / 16] as i8) * f32::from((low | top << 4) as i8 - 32);
+    }
+}
+
+/// Twice what the four bits of a float with one of mantissa stand for: a sign, two bits of exponent.
+pub(super) const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
+/// Half of the power of two that an exponent of 8 bits stands for.
+pub(super) fn e8m0_half(exponent: u8) -> f32 {
+    f32::from_bits(match exponent {
+        0 | 1 => 0x0020_0000 << exponent, // too small for a normal number
+        e => u32::from(e - 1) << 23,
+    })
+}
+
+/// exponent, nibbles.
+fn mxfp4(b: &[u8], y: &mut [f32]) {
+    let d = e8m0_half(b[0]);
+    for (i, q) in b[1..].iter().enumerate() {
+        y[i] = d * f32::from(E2M1[usize::from(q & 15)]);
+        y[i + 16] = d * f32::from(E2M1[usize::from(q >> 4)]);
     }
 }

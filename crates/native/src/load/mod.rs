@@ -15,6 +15,7 @@ mod chat;
 mod config;
 mod dequant;
 mod error;
+mod experts;
 mod gguf;
 mod gguf_config;
 mod gguf_vocab;
@@ -22,6 +23,7 @@ mod hf;
 mod hf_config;
 mod pretokenize;
 mod quiet;
+mod rope;
 pub(crate) mod runs;
 mod tensor;
 mod tokenizer;
@@ -30,8 +32,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 pub use chat::{ChatOptions, ChatTemplate, Message};
-pub use config::{Architecture, Config, RopeStyle};
+pub use config::{Architecture, Config, Experts, LayerShape, RopeStyle};
 pub use error::LoadError;
+pub(crate) use experts::ExpertPart;
 pub use tensor::{DType, Tensor};
 pub use tokenizer::Tokenizer;
 
@@ -108,6 +111,12 @@ impl Checkpoint {
         let name = parsed.str("general.name")?.unwrap_or(stem).to_owned();
         let mut tensors = parsed.tensors;
         tensors.remove("rope_freqs.weight"); // now in the config
+        // gpt-oss's norm before the experts has a name of its own, and the same place as everyone's.
+        for layer in (0..config.layers).filter(|_| config.architecture == Architecture::GptOss) {
+            if let Some(entry) = tensors.remove(&format!("blk.{layer}.post_attention_norm.weight")) {
+                tensors.insert(format!("blk.{layer}.ffn_norm.weight"), entry);
+            }
+        }
         let checkpoint = Self { config, tokenizer, chat, name, file, tensors, bytes: vec![bytes] };
         checkpoint.check_tensors()?;
         Ok(checkpoint)
@@ -136,6 +145,13 @@ impl Checkpoint {
             });
         }
         Ok(tensor)
+    }
+
+    /// Says that a tensor was read for the last time: it need no longer be in memory.
+    pub(crate) fn let_go(&self, name: &str) {
+        if let Some(entry) = self.tensors.get(name) {
+            self.bytes[entry.part].let_go(entry.start..entry.end);
+        }
     }
 
     /// Whether there is such a tensor. `output.weight` is the one that may be missing: then the embedding is
@@ -175,6 +191,7 @@ impl Checkpoint {
         for (name, shape) in &expected {
             self.tensor_with_shape(name, shape)?;
         }
+        self.check_experts(&mut expected)?;
         let known: std::collections::HashSet<&str> = expected.iter().map(|(name, _)| name.as_str()).collect();
         // Sorted, so that the same file always gives the same message.
         let stranger = self.tensors.keys().filter(|name| !known.contains(name.as_str())).min();

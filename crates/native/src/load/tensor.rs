@@ -20,6 +20,7 @@ pub enum DType {
     Q4K,
     Q5K,
     Q6K,
+    MXFP4,
 }
 
 impl DType {
@@ -27,7 +28,7 @@ impl DType {
     pub const fn block_len(self) -> usize {
         match self {
             Self::F32 | Self::F16 | Self::BF16 => 1,
-            Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q8_0 => 32,
+            Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q8_0 | Self::MXFP4 => 32,
             Self::Q2K | Self::Q3K | Self::Q4K | Self::Q5K | Self::Q6K => 256,
         }
     }
@@ -47,6 +48,7 @@ impl DType {
             Self::Q4K => 144,
             Self::Q5K => 176,
             Self::Q6K => 210,
+            Self::MXFP4 => 17,
         }
     }
 }

@@ -23,7 +23,8 @@ from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 HERE = Path(__file__).parent
-VOCAB, SPECIAL = 258, ["<|begin|>", "<|end|>"]
+# A byte, or two of them: GGUF cannot say that there are no merges.
+VOCAB, MERGED, SPECIAL = 259, "th", ["<|begin|>", "<|end|>"]
 CONTEXT, STEPS = 512, 12
 # A page holds 16 tokens, a segment of attention 128.
 PROMPTS = [1, 5, 16, 45, 170]
@@ -31,7 +32,7 @@ PROMPTS = [1, 5, 16, 45, 170]
 SMALL = dict(
     vocab_size=VOCAB, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
     num_key_value_heads=2, head_dim=16, max_position_embeddings=CONTEXT, rms_norm_eps=1e-5, hidden_act="silu",
-    bos_token_id=256, eos_token_id=257,
+    bos_token_id=257, eos_token_id=258,
 )
 
 # As the published config.json of each says it, with smaller numbers.
@@ -50,7 +51,7 @@ MODELS = {
         SMALL, model_type="smollm3", architectures=["SmolLM3ForCausalLM"], rope_theta=5000000.0, num_hidden_layers=5,
         intermediate_size=64, tie_word_embeddings=True, no_rope_layers=[1, 1, 1, 0, 1], no_rope_layer_interval=4,
         layer_types=["full_attention"] * 5, use_sliding_window=False, sliding_window=None, attention_bias=False,
-        mlp_bias=False, rope_scaling=None, pad_token_id=257,
+        mlp_bias=False, rope_scaling=None, pad_token_id=258,
     ),
     "qwen2": dict(
         SMALL, model_type="qwen2", architectures=["Qwen2ForCausalLM"], rope_theta=1000000.0, tie_word_embeddings=False,
@@ -72,7 +73,7 @@ MODELS = {
         SMALL, model_type="gpt_oss", architectures=["GptOssForCausalLM"], rope_theta=150000, tie_word_embeddings=False,
         intermediate_size=32, num_attention_heads=8, num_local_experts=8, num_experts_per_tok=4, experts_per_token=4,
         sliding_window=20, layer_types=["sliding_attention", "full_attention"], attention_bias=True, swiglu_limit=7.0,
-        initial_context_length=64, pad_token_id=257,
+        initial_context_length=64, pad_token_id=258,
         rope_scaling=dict(
             beta_fast=32.0, beta_slow=1.0, factor=32.0, original_max_position_embeddings=64, rope_type="yarn", truncate=False,
         ),
@@ -164,10 +165,10 @@ def hf_mxfp4(tensor):
 
 
 def byte_tokens():
-    """Byte-level BPE's letters for the 256 bytes, in the order of GPT-2."""
+    """Byte-level BPE's letters for the 256 bytes, in the order of GPT-2, and the merged ones."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [b for b in range(256) if b not in plain]
-    return [chr(b) for b in plain] + [chr(256 + i) for i in range(len(rest))]
+    return [chr(b) for b in plain] + [chr(256 + i) for i in range(len(rest))] + [MERGED]
 
 
 def write_folder(folder, c, tensors):
@@ -185,14 +186,14 @@ def write_folder(folder, c, tensors):
     (folder / "config.json").write_text(json.dumps(c, indent=1) + "\n")
     vocab = {token: i for i, token in enumerate(byte_tokens())}
     added = [
-        dict(id=256 + i, content=text, single_word=False, lstrip=False, rstrip=False, normalized=False, special=True)
+        dict(id=257 + i, content=text, single_word=False, lstrip=False, rstrip=False, normalized=False, special=True)
         for i, text in enumerate(SPECIAL)
     ]
     tokenizer = dict(
         version="1.0", truncation=None, padding=None, added_tokens=added, normalizer=None,
         pre_tokenizer=dict(type="ByteLevel", add_prefix_space=False, trim_offsets=True, use_regex=True),
         post_processor=None, decoder=dict(type="ByteLevel", add_prefix_space=False, trim_offsets=True, use_regex=True),
-        model=dict(type="BPE", vocab=vocab, merges=[]),
+        model=dict(type="BPE", vocab=vocab, merges=[list(MERGED)]),
     )
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer) + "\n")
 
@@ -278,10 +279,10 @@ def write_gguf(path, c, config, tensors):
     w.add_tokenizer_model("gpt2")
     w.add_tokenizer_pre("gpt-4o" if arch == "gpt-oss" else "smollm" if arch == "smollm3" else "qwen2")
     w.add_token_list([*byte_tokens(), *SPECIAL])
-    w.add_token_types([1] * 256 + [3] * 2)
-    w.add_token_merges([])
-    w.add_bos_token_id(256)
-    w.add_eos_token_id(257)
+    w.add_token_types([1] * 257 + [3] * 2)
+    w.add_token_merges([" ".join(MERGED)])
+    w.add_bos_token_id(257)
+    w.add_eos_token_id(258)
     w.add_add_bos_token(False)
     for name, tensor, kind in gguf_tensors(c, tensors):
         numbers = tensor.float().numpy()

@@ -116,14 +116,18 @@ impl Worker {
         let (group, stride) = (step.shape.group(), Answers::stride(step.shape));
         let first_page = part.segment * SEGMENT;
         for (at, view) in step.plan.views(part).iter().enumerate() {
-            let seen = view.len.saturating_sub(first_page * PAGE).min(TOKENS);
+            let seen = view.seen(part.segment);
+            if seen.is_empty() {
+                continue; // it is here for its neighbours' sake, and nobody will ask
+            }
             let mut value_scales = [&[0.0; PAGE]; SEGMENT];
-            for (level, scales) in value_scales[..seen.div_ceil(PAGE)].iter_mut().enumerate() {
+            for (level, scales) in value_scales.iter_mut().enumerate().take(seen.end.div_ceil(PAGE)) {
                 *scales = page(view.pages[first_page + level]).value_scales;
             }
             for query in at * group..(at + 1) * group {
-                let scores = &mut self.scores[query * TOKENS..][..seen.next_multiple_of(PAGE)];
-                scores[seen..].fill(f32::NEG_INFINITY);
+                let scores = &mut self.scores[query * TOKENS..][..seen.end.next_multiple_of(PAGE)];
+                scores[..seen.start].fill(f32::NEG_INFINITY);
+                scores[seen.end..].fill(f32::NEG_INFINITY);
                 let weights = &mut self.weights[query * WORDS..][..scores.len() / 2];
                 let [top, total, scale] = softmax(isa, scores, &value_scales, T::MOST, weights);
                 self.scales[query] = scale;
