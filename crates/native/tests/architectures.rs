@@ -1,9 +1,9 @@
 //! Every architecture against PyTorch: small random models, from Hugging Face folders and from GGUF files.
 //!
 //! `architectures/make.py` makes them, and what transformers computes with them in float32. Their prompts reach beyond
-//! every boundary: pages, segments of attention, sliding windows, the context before a stretch of the rotations. Floats are
-//! multiplied as floats, so that here log-probabilities are compared as closely as float32 allows; what is not a float is the
-//! past (keys and values of 13 bits) and the codes that meet gpt-oss's quantised experts.
+//! every boundary: pages, segments of attention, sliding windows, the context before a stretch of the rotations. Their
+//! weights are large, so that every part matters, and so does every rounding. With keys and values as floats, results are
+//! compared as float32 allows; what the engine rounds by default, and what on request, is then allowed for.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -26,8 +26,12 @@ const MODELS: [(&str, bool); 8] = [
     ("gpt-oss-bf16", false),
 ];
 
-/// How far a log-probability may be off.
-const CLOSE: f32 = 2e-3;
+/// How far a log-probability may be off where nothing is rounded. Activations that meet quantised experts are, to 16 bits.
+const EXACT: f32 = 2e-3;
+/// And with keys and values of 16 bits, of which 13 are used: on these models, that is.
+const DEFAULT: f32 = 2e-2;
+/// With keys and values, or activations that meet quantised weights, of 8 bits.
+const ROUGH: f32 = 0.8;
 
 #[derive(Deserialize)]
 struct Reference {
@@ -163,25 +167,15 @@ fn compare(path: &Path, isa: Isa, kv: KvType, rows: &[Row]) -> (f32, usize) {
 fn log_probabilities_and_tokens_equal_pytorchs_on_every_kernel() {
     for (name, path) in files() {
         let rows = reference(name);
-        for isa in Isa::available().into_iter().filter(|isa| !isa.is_rough()) {
-            let (worst, others) = compare(&path, isa, KvType::Q16, &rows);
-            println!("{} ({isa}): at most {worst} off", path.display());
-            assert!(worst <= CLOSE, "{} ({isa}): {worst} off", path.display());
-            assert_eq!(others, 0, "{} ({isa}): other tokens", path.display());
-        }
-    }
-}
-
-/// What is rounded to 8 bits on request, activations that meet quantised weights or keys and values, is only near.
-#[test]
-fn what_is_rounded_is_near() {
-    for (name, path) in files() {
-        let rows = reference(name);
-        let rough = Isa::available().into_iter().filter(|isa| isa.is_rough()).map(|isa| (isa, KvType::Q16));
-        for (isa, kv) in rough.chain([(Isa::detect(), KvType::Q8)]) {
-            let (worst, others) = compare(&path, isa, kv, &rows);
-            println!("{} ({isa}, {kv:?}): at most {worst} off", path.display());
-            assert!(worst <= 0.5 && others <= 1, "{} ({isa}, {kv:?}): {worst} off", path.display());
+        for isa in Isa::available() {
+            for (kv, close) in [(KvType::F32, EXACT), (KvType::Q16, DEFAULT), (KvType::Q8, ROUGH)] {
+                let (worst, others) = compare(&path, isa, kv, &rows);
+                println!("{} ({isa}, {kv:?}): at most {worst} off", path.display());
+                let close = if isa.is_rough() { ROUGH } else { close };
+                assert!(worst <= close, "{} ({isa}, {kv:?}): {worst} off", path.display());
+                // Tokens that lie further apart than log-probabilities are off cannot change places.
+                assert!(close == ROUGH || others == 0, "{} ({isa}, {kv:?}): other tokens", path.display());
+            }
         }
     }
 }

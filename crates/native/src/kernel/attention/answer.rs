@@ -15,7 +15,7 @@ use crate::kernel::matmul::at_least;
 use crate::kernel::unit::{Factors, Pairs, on_pairs};
 
 /// Tokens in a segment.
-const TOKENS: usize = SEGMENT * PAGE;
+pub(super) const TOKENS: usize = SEGMENT * PAGE;
 
 /// Words of weights in a segment, and in a page.
 const WORDS: usize = TOKENS / 2;
@@ -28,11 +28,11 @@ const AHEAD: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Worker {
     /// Queries in words of two numbers.
-    queries: Vec<i32>,
+    pub(super) queries: Vec<i32>,
     /// Their scales.
-    scales: Vec<f32>,
+    pub(super) scales: Vec<f32>,
     /// For each query, those of the segment's tokens.
-    scores: Vec<f32>,
+    pub(super) scores: Vec<f32>,
     /// For each query, those of the segment's tokens, in words of two.
     weights: Vec<i32>,
     /// For each query, the weighted values.
@@ -52,6 +52,7 @@ impl Worker {
         match step.shape.kv {
             KvType::Q16 => self.answer_codes::<i16>(isa, step, part, head, out),
             KvType::Q8 => self.answer_codes::<i8>(isa, step, part, head, out),
+            KvType::F32 => self.answer_floats(isa, step, part, head, out),
         }
     }
 
@@ -88,7 +89,7 @@ impl Worker {
     }
 
     /// Brings the queries together, and makes room for what follows: all of it is written before it is read.
-    fn start<P>(&mut self, step: &Step<'_, P>, views: &[View<'_>], head: usize) {
+    pub(super) fn start<P>(&mut self, step: &Step<'_, P>, views: &[View<'_>], head: usize) {
         let (shape, group) = (step.shape, step.shape.group());
         let words = shape.query_words();
         let count = views.len() * group;

@@ -11,6 +11,7 @@
 //! A layer with a sliding window has a plan of its own, from which the pages before every window are missing.
 
 mod answer;
+mod floats;
 mod page;
 mod plan;
 

@@ -73,12 +73,15 @@ fn rounded(most: i32, numbers: &[f32]) -> Vec<f64> {
 /// One head: softmax over all tokens at once, in double precision, of what pages keep.
 fn head(kv: KvType, query: &[f32], past: &[(&[f32], &[f32])], sink: Option<f32>) -> Vec<f64> {
     let most = match kv {
-        KvType::Q16 => 4095,
-        KvType::Q8 => 127,
+        KvType::Q16 => Some(4095),
+        KvType::Q8 => Some(127),
+        KvType::F32 => None,
     };
-    let kept = |numbers: &[f32]| rounded(most, numbers);
-    let products = query.len().next_multiple_of(2) as i32 * most;
-    let sharp = rounded((i32::MAX / products).min(i16::MAX.into()), query);
+    let as_is = |numbers: &[f32]| numbers.iter().map(|&x| f64::from(x)).collect();
+    let kept = |numbers: &[f32]| most.map_or_else(|| as_is(numbers), |most| rounded(most, numbers));
+    let products = |most: i32| query.len().next_multiple_of(2) as i32 * most;
+    let sharp = |most| rounded((i32::MAX / products(most)).min(i16::MAX.into()), query);
+    let sharp = most.map_or_else(|| as_is(query), sharp);
     let score = |keys: &[f32]| {
         let products = sharp.iter().zip(kept(keys)).map(|(q, k)| q * k);
         products.sum::<f64>() / (query.len() as f64).sqrt()
@@ -131,7 +134,7 @@ proptest! {
         group in 1usize..4,
         kv_heads in 1usize..4,
         head_dim in prop::sample::select(vec![2usize, 6, 16, 20, 32, 64, 80]),
-        kv in prop::sample::select(vec![KvType::Q16, KvType::Q8]),
+        kv in prop::sample::select(vec![KvType::Q16, KvType::Q8, KvType::F32]),
         // Some longer than a segment.
         plan in prop::collection::vec((any::<prop::sample::Index>(), 0usize..300, 1usize..200), 1..8),
         rows in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..40),
@@ -170,7 +173,8 @@ proptest! {
                     let past: Vec<(&[f32], &[f32])> =
                         branch.tokens[view.first..len].iter().map(|(k, v)| (&k[part.clone()], &v[part.clone()])).collect();
                     for (got, want) in got.iter().zip(head(kv, query, &past, sinks.map(|sinks| sinks[h]))) {
-                        prop_assert!(near(*got, want, 2.0, 3e-4), "{isa}: {got} for {want}");
+                        let tolerance = if kv == KvType::F32 { 2e-6 } else { 3e-4 };
+                        prop_assert!(near(*got, want, 2.0, tolerance), "{isa}: {got} for {want}");
                     }
                 }
             }
