@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use eager_core::strategy::{Start, Step, Verdict};
 use eager_core::{Candidate, Engine, Forest, Grove, Key, Sampling, SeqId, Settings, Strategy, Tree};
-use eager_native::load::Checkpoint;
+use eager_native::load::{Checkpoint, DType, Tensor};
 use eager_native::{Isa, KvType, Model, NativeEngine, Options};
 use serde::Deserialize;
 
@@ -178,6 +178,22 @@ fn log_probabilities_and_tokens_equal_pytorchs_on_every_kernel() {
             }
         }
     }
+}
+
+/// Dequantised as the `gguf` package does it, to the last bit.
+#[test]
+fn mxfp4_decodes_as_the_reference_does() {
+    let text = std::fs::read_to_string(folder("mxfp4_blocks.json")).unwrap();
+    let fixture: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let bytes = |key: &str| -> Vec<u8> {
+        let hex = fixture[key].as_str().unwrap();
+        (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect()
+    };
+    let want: Vec<u32> =
+        bytes("values").chunks_exact(4).map(|b| u32::from_le_bytes(b.try_into().unwrap())).collect();
+    let data = bytes("bytes");
+    let tensor = Tensor { dtype: DType::MXFP4, shape: vec![want.len()], data: &data };
+    assert_eq!(tensor.to_f32().iter().map(|x| x.to_bits()).collect::<Vec<_>>(), want);
 }
 
 fn bits(top: &[Candidate]) -> Vec<(u32, u32)> {

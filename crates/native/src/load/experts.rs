@@ -66,6 +66,15 @@ pub(super) fn name(layer: usize, part: &str) -> Option<String> {
     Some(format!("blk.{layer}.{part}.{form}"))
 }
 
+/// How many numbers of the model an element of a tensor stands for.
+pub(super) fn numbers_per_element(name: &str) -> usize {
+    match name.rsplit('.').next() {
+        Some("blocks") => PER_BYTE,
+        Some("scales") => 0,
+        _ => 1,
+    }
+}
+
 /// How a file keeps its experts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {

@@ -142,7 +142,8 @@ impl Settings<'_> {
             return refuse("rotation of a part of each head");
         }
         let quantised = &self.config["quantization_config"];
-        if !quantised.is_null() && !(of_experts && quantised["quant_method"] == "mxfp4") {
+        let known = quantised.is_null() || of_experts && quantised["quant_method"] == "mxfp4";
+        if !known {
             return refuse("quantised safetensors (take the GGUF of this model instead)");
         }
         Ok(())

@@ -162,7 +162,10 @@ impl Checkpoint {
 
     /// Numbers in all tensors.
     pub fn parameters(&self) -> usize {
-        self.tensors.values().map(|t| t.shape.iter().product::<usize>()).sum()
+        let numbers = |(name, entry): (&String, &Entry)| {
+            entry.shape.iter().product::<usize>() * experts::numbers_per_element(name)
+        };
+        self.tensors.iter().map(numbers).sum()
     }
 
     /// Bytes of all tensors, as the file has them.

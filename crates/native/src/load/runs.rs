@@ -197,11 +197,12 @@ pub(crate) mod tests {
             prop_assert_eq!(runs.len() * RUN, plain.len());
             let kind = dtype.runs().unwrap();
             for run in &runs {
-                prop_assert!(run.codes.iter().all(|c| match kind.codes {
+                let possible = |c: &i8| match kind.codes {
                     Codes::Bytes => true,
                     Codes::Nibbles => (0..16).contains(c),
                     Codes::Listed(list) => list.contains(c),
-                }));
+                };
+                prop_assert!(run.codes.iter().all(possible));
                 prop_assert!(kind.scales == 2 || run.scales[0] == run.scales[1]);
                 prop_assert!(kind.min || run.min == 0.0);
             }

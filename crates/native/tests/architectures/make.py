@@ -326,7 +326,19 @@ def reference(model, rng):
     return rows
 
 
+def write_blocks(rng):
+    """Random blocks of MXFP4, from the smallest exponents to large ones, and what PyPI's `gguf` makes of them."""
+    exponents = np.array([0, 1, 2, 3, 100, 118, 126, 127, 128, 140, 200, 250], np.uint8)
+    blocks = rng.integers(0, 256, (len(exponents), 17), dtype=np.uint8)
+    blocks[:, 0] = exponents
+    values = gguf.quants.dequantize(blocks.reshape(-1), Q.MXFP4).astype("<f4")
+    assert np.isfinite(values).all()
+    fixture = dict(bytes=blocks.tobytes().hex(), values=values.tobytes().hex())
+    (HERE / "mxfp4_blocks.json").write_text(json.dumps(fixture) + "\n")
+
+
 def main():
+    write_blocks(np.random.default_rng(7))
     for seed, (name, c) in enumerate(MODELS.items()):
         # The two forms of gpt-oss are one model.
         rng = np.random.default_rng(seed - (name == "gpt-oss-bf16"))
