@@ -96,29 +96,32 @@ pub(crate) fn runs(dtype: DType, row: &[u8]) -> impl Iterator<Item = Run> + '_ {
         .flat_map(move |block| (0..per_block).map(move |at| run(dtype, block, at)))
 }
 
+fn codes(code: impl Fn(usize) -> i8) -> [i8; RUN] {
+    std::array::from_fn(code)
+}
+
 /// The run at one place of a block.
 fn run(dtype: DType, b: &[u8], at: usize) -> Run {
     let half = |byte: usize| f16::from_le_bytes([b[byte], b[byte + 1]]).to_f32();
     let nibble = |bytes: &[u8], i: usize| (bytes[i % 16] >> (i / 16 * 4) & 15) as i8;
     let fifth = |bytes: &[u8], i: usize| ((bytes[i / 8] >> (i % 8) & 1) << 4) as i8;
-    let codes = |code: &dyn Fn(usize) -> i8| std::array::from_fn(code);
     match dtype {
         DType::Q4_0 => {
-            Run { codes: codes(&|i| nibble(&b[2..], i)), scales: [half(0); 2], min: -8.0 * half(0) }
+            Run { codes: codes(|i| nibble(&b[2..], i)), scales: [half(0); 2], min: -8.0 * half(0) }
         }
-        DType::Q4_1 => Run { codes: codes(&|i| nibble(&b[4..], i)), scales: [half(0); 2], min: half(2) },
+        DType::Q4_1 => Run { codes: codes(|i| nibble(&b[4..], i)), scales: [half(0); 2], min: half(2) },
         DType::Q5_0 => {
             let code = |i| (nibble(&b[6..], i) | fifth(&b[2..], i)) - 16;
-            Run { codes: codes(&code), scales: [half(0); 2], min: 0.0 }
+            Run { codes: codes(code), scales: [half(0); 2], min: 0.0 }
         }
         DType::Q5_1 => {
             let code = |i| nibble(&b[8..], i) | fifth(&b[4..], i);
-            Run { codes: codes(&code), scales: [half(0); 2], min: half(2) }
+            Run { codes: codes(code), scales: [half(0); 2], min: half(2) }
         }
-        DType::Q8_0 => Run { codes: codes(&|i| b[2 + i] as i8), scales: [half(0); 2], min: 0.0 },
+        DType::Q8_0 => Run { codes: codes(|i| b[2 + i] as i8), scales: [half(0); 2], min: 0.0 },
         DType::MXFP4 => {
             let code = |i| E2M1[nibble(&b[1..], i) as usize];
-            Run { codes: codes(&code), scales: [e8m0_half(b[0]); 2], min: 0.0 }
+            Run { codes: codes(code), scales: [e8m0_half(b[0]); 2], min: 0.0 }
         }
         DType::Q3K => q3k(b, at),
         DType::Q4K | DType::Q5K => {
@@ -129,7 +132,7 @@ fn run(dtype: DType, b: &[u8], at: usize) -> Run {
                 let low = nibbles[at / 2 * 32 + i] >> (at % 2 * 4) & 15;
                 (low | fifths.get(i).map_or(0, |f| (f >> at & 1) << 4)) as i8
             };
-            Run { codes: codes(&code), scales: [half(0) * scale; 2], min: -half(2) * min }
+            Run { codes: codes(code), scales: [half(0) * scale; 2], min: -half(2) * min }
         }
         DType::Q6K => {
             let (part, run) = (at / 4, at % 4);
@@ -139,7 +142,7 @@ fn run(dtype: DType, b: &[u8], at: usize) -> Run {
                 (low | top << 4) as i8 - 32
             };
             let scale = |i: usize| half(208) * f32::from(b[192 + at * 2 + i] as i8);
-            Run { codes: codes(&code), scales: [scale(0), scale(1)], min: 0.0 }
+            Run { codes: codes(code), scales: [scale(0), scale(1)], min: 0.0 }
         }
         DType::F32 | DType::F16 | DType::BF16 | DType::Q2K => unreachable!("{dtype:?} has no runs"),
     }

@@ -184,7 +184,7 @@ impl BlockPanels {
         let kind = tensor.dtype.runs()?;
         let (panels, blocks) = (tensor.rows().div_ceil(LANES), tensor.cols() / BLOCK);
         let place = Place { codes: kind.codes, per_word: isa.activations_per_word() };
-        let spell = Spelling::new(kind.codes);
+        let (spelling, order) = (Spelling::new(kind.codes), place.order());
         let mut lines = vec![Line([0; 64]); panels * blocks * place.lines()];
         let rows = tensor.data.par_chunks(LANES * tensor.row_bytes());
         let tables = rows.zip(lines.par_chunks_mut(blocks * place.lines())).map(|(rows, lines)| {
@@ -195,7 +195,7 @@ impl BlockPanels {
                 let fine = (kind.together > 1).then(|| multiples(tensor.dtype, row));
                 let fine = fine.into_iter().flatten().chain(plain);
                 for (b, (run, of)) in runs(tensor.dtype, row).zip(fine).enumerate() {
-                    place.put(&mut lines[b * place.lines()..][..place.lines()], lane, &run, &spell);
+                    put(&mut lines[b * place.lines()..][..place.lines()], lane, &run, &spelling, &order);
                     for g in 0..kind.scales {
                         scales.set(b * kind.scales + g, lane, run.scales[g], of.scales[g], of.scale_of);
                     }
@@ -353,10 +353,26 @@ impl Place {
         }
     }
 
-    fn put(self, lines: &mut [Line], lane: usize, run: &Run, spelling: &Spelling) {
-        self.each(|input, line, byte, shift| {
-            lines[line].0[lane * 4 + byte] |= spelling.0[usize::from(run.codes[input] as u8)] << shift;
-        });
+    /// The place of every input's code.
+    fn order(self) -> [Spot; BLOCK] {
+        let mut order = [Spot::default(); BLOCK];
+        self.each(|input, line, byte, shift| order[input] = Spot { line, byte, shift });
+        order
+    }
+}
+
+/// A code's place in the lines of a block.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spot {
+    line: usize,
+    byte: usize,
+    shift: usize,
+}
+
+/// Puts an output's codes into the lines of a block.
+fn put(lines: &mut [Line], lane: usize, run: &Run, spelling: &Spelling, order: &[Spot; BLOCK]) {
+    for (code, spot) in run.codes.iter().zip(order) {
+        lines[spot.line].0[lane * 4 + spot.byte] |= spelling.0[usize::from(*code as u8)] << spot.shift;
     }
 }
 
