@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use eager_core::{Decoded, Engine, Forest, Grove, Next, Pulse, Settings};
 
+use crate::forward::{Forward, Scratch};
 use crate::kernel::{Attention, KvType, PAGE};
 use crate::load::Config;
-use crate::model::{Batch, Forward, Model, Row, Scratch};
+use crate::model::{Batch, Model, Row};
 use crate::pages::Pool;
 use crate::phases::{Phase, Phases};
 use crate::sampler::{Ask, Draw, draw};

@@ -2,8 +2,10 @@
 
 pub mod bench;
 mod engine;
+mod forward;
 mod kernel;
 pub mod load;
+mod mixture;
 mod model;
 mod pages;
 mod phases;

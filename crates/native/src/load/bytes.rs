@@ -1,7 +1,7 @@
 //! The bytes of a model: a file mapped into memory, or part of the program.
 
 use std::fs::File;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::path::Path;
 
 use memmap2::Mmap;
@@ -30,6 +30,22 @@ impl Bytes {
         // every program that maps its weights, leaving the file alone while it is open is the user's part.
         let map = unsafe { Mmap::map(&file) }.map_err(io)?;
         Ok(Self::Mapped(map))
+    }
+
+    /// Takes some bytes out of this process's memory. Who reads them again waits for them again.
+    pub(super) fn let_go(&self, range: Range<usize>) {
+        #[cfg(unix)]
+        if let Self::Mapped(map) = self
+            && !range.is_empty()
+        {
+            // SAFETY: nothing was ever written to the mapping, so that reading a page again gives the same bytes.
+            let advised = unsafe {
+                map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, range.start, range.len())
+            };
+            drop(advised); // a system that does not listen keeps them: slower, not wrong
+        }
+        #[cfg(not(unix))]
+        let _ = range;
     }
 }
 

@@ -28,6 +28,7 @@ pub(super) fn to_f32(dtype: DType, data: &[u8], out: &mut [f32]) {
         DType::Q6K => q6k,
         DType::IQ4_NL => iq4_nl,
         DType::IQ4_XS => iq4_xs,
+        DType::MXFP4 => mxfp4,
     };
     let blocks = data.chunks_exact(dtype.block_bytes());
     for (bytes, numbers) in blocks.zip(out.chunks_exact_mut(dtype.block_len())) {
@@ -198,5 +199,25 @@ fn uneven(scale: f32, codes: &[u8], y: &mut [f32]) {
     for (i, q) in codes.iter().enumerate() {
         y[i] = scale * f32::from(UNEVEN[usize::from(q & 15)]);
         y[i + 16] = scale * f32::from(UNEVEN[usize::from(q >> 4)]);
+    }
+}
+
+/// Twice what the four bits of a float with one of mantissa stand for: a sign, two bits of exponent.
+pub(super) const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
+/// Half of the power of two that an exponent of 8 bits stands for.
+pub(super) fn e8m0_half(exponent: u8) -> f32 {
+    f32::from_bits(match exponent {
+        0 | 1 => 0x0020_0000 << exponent, // too small for a normal number
+        e => u32::from(e - 1) << 23,
+    })
+}
+
+/// exponent, nibbles.
+fn mxfp4(b: &[u8], y: &mut [f32]) {
+    let d = e8m0_half(b[0]);
+    for (i, q) in b[1..].iter().enumerate() {
+        y[i] = d * f32::from(E2M1[usize::from(q & 15)]);
+        y[i + 16] = d * f32::from(E2M1[usize::from(q >> 4)]);
     }
 }

@@ -412,8 +412,9 @@ fn dtype(kind: u32) -> Result<DType, String> {
         20 => DType::IQ4_NL,
         23 => DType::IQ4_XS,
         30 => DType::BF16,
+        39 => DType::MXFP4,
         other => {
-            const NAMES: [(u32, &str); 18] = [
+            const NAMES: [(u32, &str); 17] = [
                 (9, "Q8_1"),
                 (15, "Q8_K"),
                 (16, "IQ2_XXS"),
@@ -430,7 +431,6 @@ fn dtype(kind: u32) -> Result<DType, String> {
                 (29, "IQ1_M"),
                 (34, "TQ1_0"),
                 (35, "TQ2_0"),
-                (39, "MXFP4"),
                 (40, "NVFP4"),
             ];
             let name = NAMES.iter().find(|(kind, _)| *kind == other);

@@ -10,7 +10,7 @@ use safetensors::tensor::{Dtype, Metadata};
 use serde_json::Value;
 
 use super::bytes::Bytes;
-use super::{ChatTemplate, Checkpoint, DType, Entry, LoadError, Tokenizer, Words, hf_config};
+use super::{ChatTemplate, Checkpoint, DType, Entry, LoadError, Tokenizer, Words, experts, hf_config};
 
 const INDEX: &str = "model.safetensors.index.json";
 const WHOLE_FOLDER: &str = "download the whole folder of the model, or give a .gguf file";
@@ -231,7 +231,7 @@ pub(super) fn read_tensors(
     Ok(())
 }
 
-/// What GGUF calls a tensor of a Llama or Qwen3 model.
+/// What GGUF calls a tensor. Those of experts, which lie otherwise there, are named after what they hold.
 fn gguf_name(name: &str) -> Option<String> {
     match name {
         "model.embed_tokens.weight" => return Some("token_embd.weight".into()),
@@ -241,7 +241,14 @@ fn gguf_name(name: &str) -> Option<String> {
     }
     let (layer, rest) = name.strip_prefix("model.layers.")?.split_once('.')?;
     let layer: usize = layer.parse().ok()?;
-    let part = match rest.strip_suffix(".weight")? {
+    if let Some(part) = rest.strip_prefix("mlp.experts.") {
+        return experts::name(layer, part);
+    }
+    if rest == "self_attn.sinks" {
+        return Some(format!("blk.{layer}.attn_sinks.weight"));
+    }
+    let (rest, ending) = rest.rsplit_once('.').filter(|(_, ending)| matches!(*ending, "weight" | "bias"))?;
+    let part = match rest {
         "input_layernorm" => "attn_norm",
         "self_attn.q_proj" => "attn_q",
         "self_attn.k_proj" => "attn_k",
@@ -253,9 +260,10 @@ fn gguf_name(name: &str) -> Option<String> {
         "mlp.gate_proj" => "ffn_gate",
         "mlp.up_proj" => "ffn_up",
         "mlp.down_proj" => "ffn_down",
+        "mlp.router" => "ffn_gate_inp",
         _ => return None,
     };
-    Some(format!("blk.{layer}.{part}.weight"))
+    Some(format!("blk.{layer}.{part}.{ending}"))
 }
 
 /// The template, from the file of its own that new models have, or from the tokenizer's settings.

@@ -15,6 +15,7 @@ mod chat;
 mod config;
 mod dequant;
 mod error;
+mod experts;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod gguf;
@@ -25,6 +26,7 @@ mod hf_config;
 mod jinja;
 mod pretokenize;
 mod quiet;
+mod rope;
 pub(crate) mod runs;
 mod split;
 mod stream;
@@ -36,8 +38,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 pub use chat::{ChatOptions, ChatTemplate, Effort, Message};
-pub use config::{Architecture, Config, RopeStyle};
+pub use config::{Architecture, Config, Experts, LayerShape, RopeStyle};
 pub use error::LoadError;
+pub(crate) use experts::ExpertPart;
 pub use stream::TextStream;
 pub use tensor::{DType, Tensor};
 pub use tokenizer::Tokenizer;
@@ -118,6 +121,12 @@ impl Checkpoint {
         let name = parsed.str("general.name")?.unwrap_or(stem).to_owned();
         let mut tensors = parsed.tensors;
         tensors.remove("rope_freqs.weight"); // now in the config
+        // gpt-oss's norm before the experts has a name of its own, and the same place as everyone's.
+        for layer in (0..config.layers).filter(|_| config.architecture == Architecture::GptOss) {
+            if let Some(entry) = tensors.remove(&format!("blk.{layer}.post_attention_norm.weight")) {
+                tensors.insert(format!("blk.{layer}.ffn_norm.weight"), entry);
+            }
+        }
         let bytes = parts.into_iter().map(|(bytes, _)| bytes).collect();
         let checkpoint = Self { config, tokenizer, chat, name, file, tensors, bytes };
         checkpoint.check_tensors()?;
@@ -149,6 +158,13 @@ impl Checkpoint {
         Ok(tensor)
     }
 
+    /// Says that a tensor was read for the last time: it need no longer be in memory.
+    pub(crate) fn let_go(&self, name: &str) {
+        if let Some(entry) = self.tensors.get(name) {
+            self.bytes[entry.part].let_go(entry.start..entry.end);
+        }
+    }
+
     /// Whether there is such a tensor. `output.weight` is the one that may be missing: then the embedding is
     /// also the output matrix.
     pub fn has(&self, name: &str) -> bool {
@@ -157,7 +173,10 @@ impl Checkpoint {
 
     /// Numbers in all tensors.
     pub fn parameters(&self) -> usize {
-        self.tensors.values().map(|t| t.shape.iter().product::<usize>()).sum()
+        let numbers = |(name, entry): (&String, &Entry)| {
+            entry.shape.iter().product::<usize>() * experts::numbers_per_element(name)
+        };
+        self.tensors.iter().map(numbers).sum()
     }
 
     /// Bytes of all tensors, as the file has them.
@@ -186,6 +205,7 @@ impl Checkpoint {
         for (name, shape) in &expected {
             self.tensor_with_shape(name, shape)?;
         }
+        self.check_experts(&mut expected)?;
         let known: std::collections::HashSet<&str> = expected.iter().map(|(name, _)| name.as_str()).collect();
         // Sorted, so that the same file always gives the same message.
         let stranger = self.tensors.keys().filter(|name| !known.contains(name.as_str())).min();

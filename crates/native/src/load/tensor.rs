@@ -22,6 +22,7 @@ pub enum DType {
     Q6K,
     IQ4_NL,
     IQ4_XS,
+    MXFP4,
 }
 
 impl DType {
@@ -43,6 +44,7 @@ impl DType {
             Self::Q6K => "Q6_K",
             Self::IQ4_NL => "IQ4_NL",
             Self::IQ4_XS => "IQ4_XS",
+            Self::MXFP4 => "MXFP4",
         }
     }
 
@@ -50,7 +52,7 @@ impl DType {
     pub const fn block_len(self) -> usize {
         match self {
             Self::F32 | Self::F16 | Self::BF16 => 1,
-            Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q8_0 | Self::IQ4_NL => 32,
+            Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q8_0 | Self::IQ4_NL | Self::MXFP4 => 32,
             Self::Q2K | Self::Q3K | Self::Q4K | Self::Q5K | Self::Q6K | Self::IQ4_XS => 256,
         }
     }
@@ -71,6 +73,7 @@ impl DType {
             Self::Q5K => 176,
             Self::Q6K => 210,
             Self::IQ4_XS => 136,
+            Self::MXFP4 => 17,
         }
     }
 }

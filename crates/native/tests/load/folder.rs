@@ -149,13 +149,18 @@ fn what_would_run_wrongly_is_refused() {
     for (key, value, expected) in [
         ("model_type", json!("gpt_neox"), "\"gpt_neox\""),
         ("use_sliding_window", json!(true), "sliding"),
-        ("attention_bias", json!(true), "biases"),
+        ("attention_bias", json!(true), "blk.0.attn_q.bias"),
+        ("mlp_bias", json!(true), "biases"),
         ("num_local_experts", json!(8), "experts"),
-        ("layer_types", json!(["sliding_attention"]), "sliding_attention"),
+        ("layer_types", json!(["chunked_attention"]), "chunked_attention"),
+        ("layer_types", json!(["sliding_attention"]), "\"sliding_window\""),
+        ("layer_types", json!([]), "an entry for each layer"),
+        ("no_rope_layers", json!(["no"]), "no_rope_layers"),
         ("hidden_act", json!("gelu"), "\"gelu\""),
         ("partial_rotary_factor", json!(0.5), "part of each head"),
         ("quantization_config", json!({"quant_method": "gptq"}), "quantised"),
-        ("rope_scaling", json!({"rope_type": "yarn", "factor": 4.0}), "\"yarn\""),
+        ("rope_scaling", json!({"rope_type": "yarn", "factor": 4.0}), "original_max_position_embeddings"),
+        ("rope_scaling", json!({"rope_type": "longrope", "factor": 4.0}), "\"longrope\""),
         ("rope_scaling", json!({"type": "linear"}), "\"factor\""),
         ("num_hidden_layers", json!(0), "layers is 0"),
         ("num_hidden_layers", json!(2), "blk.1.attn_norm.weight"),
@@ -172,7 +177,7 @@ fn what_would_run_wrongly_is_refused() {
     let mut with_bias = shapes();
     with_bias.push(("model.layers.0.self_attn.q_proj.bias".into(), vec![4]));
     write_tensors(&folder.path().join("model.safetensors"), &with_bias, Dtype::F32);
-    refused(folder.path(), &["self_attn.q_proj.bias"]);
+    refused(folder.path(), &["blk.0.attn_q.bias"]);
     write_tensors(&folder.path().join("model.safetensors"), &shapes(), Dtype::I32);
     refused(folder.path(), &["I32"]);
     write(&folder, "config.json", "{");
