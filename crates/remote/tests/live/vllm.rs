@@ -44,12 +44,6 @@ fn every_method_finishes() {
     on_acorn(Pair::every_method_finishes);
 }
 
-/// Whose text is wrong here, and whose ids are not.
-#[test]
-fn tokens_within_a_character_come_through() {
-    on_acorn(Pair::tokens_within_a_character_come_through);
-}
-
 /// What the server has counted since it started.
 #[derive(Debug, Clone, Copy)]
 struct Cache {
