@@ -19,7 +19,7 @@ use crate::error::RemoteError;
 pub enum Dialect {
     /// llama.cpp's server; tested beside a live one.
     LlamaServer,
-    /// vLLM; tested with chunks as a live one writes them.
+    /// vLLM; tested beside a live one.
     Vllm,
     /// SGLang; written from its documentation and sources, never run against a live one.
     Sglang,

@@ -111,6 +111,26 @@ impl Pair {
         }
     }
 
+    /// So hot that acorn writes bytes at random: many a token is half a character.
+    pub fn tokens_within_a_character_come_through(&self) {
+        let mut hot = prompts(&self.checkpoint, 4.0);
+        hot.truncate(2);
+        for prompt in &mut hot {
+            let sampling = Sampling { temperature: 4.0, top_p: 1.0, ..Sampling::default() };
+            prompt.settings = Arc::new(Settings { sampling, max_tokens: 60, ..(*prompt.settings).clone() });
+        }
+        let mut engine = connect(&self.url);
+        let trees = grow(&mut engine, Method::FullParallel, &plan(2), &hot);
+        let tally = engine.traffic().tally();
+        eprintln!("{tally:?}");
+        let tokens = trees.iter().map(Tree::tokens_generated).sum::<usize>();
+        assert_eq!((tally.received, tally.retries), (tokens, 0));
+        let halves = trees.iter().flat_map(Tree::sequences).flat_map(|s| &s.tokens);
+        let is_half = |token: u32| self.checkpoint.tokenizer.decode(&[token]).contains('\u{fffd}');
+        let halves = halves.filter(|&&token| is_half(token)).count();
+        assert!(halves > 10, "{halves} tokens are no characters");
+    }
+
     pub fn same_but_for_ties(&self, ours: &Tree, theirs: &Tree) -> bool {
         let (a, b) = (&ours.sequences()[0], &theirs.sequences()[0]);
         parting(a, b).map_or(a.tokens == b.tokens, |at| self.is_tie(a, b, at))

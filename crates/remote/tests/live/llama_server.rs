@@ -7,7 +7,7 @@ use eager_core::{Method, Prompt, Sampling, Settings, Tree};
 use eager_native::load::Checkpoint;
 use eager_remote::{Check, Options, Verdict};
 
-use crate::agreement::{Pair, embedded, grow, plan, prompts};
+use crate::agreement::{Pair, embedded, grow, plan};
 use crate::server::{Live, acorn, connect};
 
 /// Where llama.cpp rounds activations to 8 bits and the embedded engine to 16, log-probabilities differ by up to this.
@@ -68,24 +68,7 @@ fn the_check_names_the_flag_that_is_missing() {
 /// So hot that acorn writes bytes at random: many a token is half a character, which the server does not report.
 #[test]
 fn tokens_within_a_character_are_found() {
-    on_acorn(|Pair { url, checkpoint, .. }| {
-        let mut hot = prompts(checkpoint, 4.0);
-        hot.truncate(2);
-        for prompt in &mut hot {
-            let sampling = Sampling { temperature: 4.0, top_p: 1.0, ..Sampling::default() };
-            prompt.settings = Arc::new(Settings { sampling, max_tokens: 60, ..(*prompt.settings).clone() });
-        }
-        let mut engine = connect(url);
-        let trees = grow(&mut engine, Method::FullParallel, &plan(2), &hot);
-        let tally = engine.traffic().tally();
-        eprintln!("{tally:?}");
-        let tokens = trees.iter().map(Tree::tokens_generated).sum::<usize>();
-        assert_eq!((tally.received, tally.retries), (tokens, 0));
-        let halves = trees.iter().flat_map(Tree::sequences).flat_map(|s| &s.tokens);
-        let halves =
-            halves.filter(|&&token| checkpoint.tokenizer.decode(&[token]).contains('\u{fffd}')).count();
-        assert!(halves > 10, "{halves} tokens are no characters");
-    });
+    on_acorn(Pair::tokens_within_a_character_come_through);
 }
 
 /// A model whose vocabulary has pieces of characters: what the server does not report is found out, and is what the
