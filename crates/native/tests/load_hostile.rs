@@ -77,7 +77,9 @@ fn every_truncation_is_called_that() {
 #[test]
 fn a_truncation_names_what_it_cut() {
     let whole = tiny("qwen3").leak();
-    let at = |text: &str| whole.windows(text.len()).position(|bytes| bytes == text.as_bytes()).unwrap() + text.len();
+    let at = |text: &str| {
+        whole.windows(text.len()).position(|bytes| bytes == text.as_bytes()).unwrap() + text.len()
+    };
     for (len, expected) in [
         (whole.len() - 1, "its tensor \"blk.0.attn_k_norm.weight\""),
         (at("qwen3.block_count") + 5, "its key \"qwen3.block_count\""),
