@@ -47,7 +47,7 @@ impl Forest for One {
 fn status(line: &str) -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let found = status.lines().find_map(|l| l.strip_prefix(line))?;
-    found.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kib| kib << 10)
+    found.split_whitespace().next()?.parse::<usize>().ok().map(|kib| kib << 10)
 }
 
 #[test]

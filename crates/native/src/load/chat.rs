@@ -25,7 +25,7 @@ use super::jinja;
 
 /// One turn of a conversation: its `role` and `content`, and whatever else templates know, such as `tool_calls` or
 /// `reasoning_content`. Templates can tell a field that is missing from one that is null, and so can this.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Message(pub Map<String, serde_json::Value>);
 

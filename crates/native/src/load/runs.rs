@@ -97,8 +97,14 @@ pub(crate) fn runs(dtype: DType, row: &[u8]) -> impl Iterator<Item = Run> + '_ {
         .flat_map(move |block| (0..per_block).map(move |at| run(dtype, block, at)))
 }
 
+/// A plain loop, which is inlined where `array::from_fn` is not: loading spends its time here.
+#[inline(always)]
 fn codes(code: impl Fn(usize) -> i8) -> [i8; RUN] {
-    std::array::from_fn(code)
+    let mut codes = [0; RUN];
+    for (i, into) in codes.iter_mut().enumerate() {
+        *into = code(i);
+    }
+    codes
 }
 
 /// The run at one place of a block.

@@ -179,3 +179,17 @@ fn files_that_are_not_models_say_so() {
     assert!(message("empty.gguf").contains("truncated"));
     assert!(Checkpoint::open(&folder.path().join("model")).is_ok());
 }
+
+#[test]
+fn a_message_of_harmony_is_not_the_end_of_the_turn() {
+    let tokens = ["a", "b", "c", "<|call|>", "<|return|>", "Ġ", "<|end|>", "<tool>"];
+    let harmony = tiny("llama")
+        .strings("tokenizer.ggml.tokens", &tokens)
+        .i32s("tokenizer.ggml.token_type", &[1, 1, 1, 3, 3, 1, 3, 4])
+        .strings("tokenizer.ggml.merges", &[])
+        .u32("tokenizer.ggml.eos_token_id", 4)
+        .u32("tokenizer.ggml.eot_token_id", 6);
+    assert_eq!(open(&harmony).config.stop_tokens, [4, 3]);
+    // Elsewhere it is.
+    assert_eq!(open(&tiny("llama")).config.stop_tokens, [6]);
+}

@@ -184,7 +184,7 @@ impl BlockPanels {
         let kind = tensor.dtype.runs()?;
         let (panels, blocks) = (tensor.rows().div_ceil(LANES), tensor.cols() / BLOCK);
         let place = Place { codes: kind.codes, per_word: isa.activations_per_word() };
-        let (spelling, order) = (Spelling::new(kind.codes), place.order());
+        let order = Order::new(place);
         let mut lines = vec![Line([0; 64]); panels * blocks * place.lines()];
         let rows = tensor.data.par_chunks(LANES * tensor.row_bytes());
         let tables = rows.zip(lines.par_chunks_mut(blocks * place.lines())).map(|(rows, lines)| {
@@ -195,7 +195,7 @@ impl BlockPanels {
                 let fine = (kind.together > 1).then(|| multiples(tensor.dtype, row));
                 let fine = fine.into_iter().flatten().chain(plain);
                 for (b, (run, of)) in runs(tensor.dtype, row).zip(fine).enumerate() {
-                    put(&mut lines[b * place.lines()..][..place.lines()], lane, &run, &spelling, &order);
+                    order.put(&mut lines[b * place.lines()..][..place.lines()], lane, &run);
                     for g in 0..kind.scales {
                         scales.set(b * kind.scales + g, lane, run.scales[g], of.scales[g], of.scale_of);
                     }
@@ -352,42 +352,54 @@ impl Place {
             }
         }
     }
+}
 
-    /// The place of every input's code.
-    fn order(self) -> [Spot; BLOCK] {
-        let mut order = [Spot::default(); BLOCK];
-        self.each(|input, line, byte, shift| order[input] = Spot { line, byte, shift });
-        order
+/// How the codes of a run become bytes of lines. Loading spends its time here, so it is worked out once.
+struct Order {
+    /// The bits of each code, where they are not the code itself.
+    spelling: Option<[u8; 256]>,
+    /// For each line and each of an output's four bytes there, the inputs whose codes are its lower and upper half; the
+    /// upper is [`NOTHING`] where a code takes a byte.
+    bytes: Vec<[[u8; 2]; 4]>,
+}
+
+/// The input behind the last, whose code is zero.
+const NOTHING: u8 = BLOCK as u8;
+
+impl Order {
+    fn new(place: Place) -> Self {
+        let mut bytes = vec![[[NOTHING; 2]; 4]; place.lines()];
+        place.each(|input, line, byte, shift| bytes[line][byte][shift / 4] = input as u8);
+        let spelling = match place.codes {
+            Codes::Bytes | Codes::Nibbles => None,
+            Codes::Listed(list) => {
+                let mut bits = [0; 256];
+                for (nibble, code) in (0..).zip(list) {
+                    bits[usize::from(*code as u8)] = nibble;
+                }
+                Some(bits)
+            }
+        };
+        Order { spelling, bytes }
     }
-}
 
-/// A code's place in the lines of a block.
-#[derive(Debug, Clone, Copy, Default)]
-struct Spot {
-    line: usize,
-    byte: usize,
-    shift: usize,
-}
-
-/// Puts an output's codes into the lines of a block.
-fn put(lines: &mut [Line], lane: usize, run: &Run, spelling: &Spelling, order: &[Spot; BLOCK]) {
-    for (code, spot) in run.codes.iter().zip(order) {
-        lines[spot.line].0[lane * 4 + spot.byte] |= spelling.0[usize::from(*code as u8)] << spot.shift;
-    }
-}
-
-/// The bits that a line has for each code.
-struct Spelling([u8; 256]);
-
-impl Spelling {
-    fn new(codes: Codes) -> Self {
-        let mut bits = std::array::from_fn(|code| code as u8);
-        if let Codes::Listed(list) = codes {
-            for (nibble, code) in (0..).zip(list) {
-                bits[usize::from(*code as u8)] = nibble;
+    /// Puts an output's codes into the lines of a block.
+    fn put(&self, lines: &mut [Line], lane: usize, run: &Run) {
+        let mut bits = [0; BLOCK + 1];
+        for (bits, code) in bits.iter_mut().zip(&run.codes) {
+            *bits = *code as u8;
+        }
+        if let Some(spelling) = &self.spelling {
+            for bits in &mut bits[..BLOCK] {
+                *bits = spelling[usize::from(*bits)];
             }
         }
-        Spelling(bits)
+        for (line, bytes) in lines.iter_mut().zip(&self.bytes) {
+            let into = &mut line.0[lane * 4..][..4];
+            for (into, [low, high]) in into.iter_mut().zip(bytes) {
+                *into = bits[usize::from(*low)] | bits[usize::from(*high)] << 4;
+            }
+        }
     }
 }
 
