@@ -30,8 +30,8 @@ const MODELS: [(&str, bool); 8] = [
 const EXACT: f32 = 2e-3;
 /// And with keys and values of 16 bits, of which 13 are used: on these models, that is.
 const DEFAULT: f32 = 2e-2;
-/// With keys and values, or activations that meet quantised weights, of 8 bits.
-const ROUGH: f32 = 0.8;
+/// With keys and values, or activations that meet quantised weights, of 8 bits: enough to send a row to another expert.
+const ROUGH: f32 = 2.0;
 
 #[derive(Deserialize)]
 struct Reference {
