@@ -112,6 +112,11 @@ impl Plot {
         self.slots[slot].stream = None;
     }
 
+    /// The streams that are still decoding for it, which nobody will listen to.
+    pub fn hang_up(&mut self) -> Vec<u64> {
+        self.slots.iter_mut().filter_map(|slot| slot.stream.take()).collect()
+    }
+
     /// Offers what has arrived, as far as the strategy will decide it.
     pub fn settle(&mut self) -> Settled {
         let mut settled = Settled::default();

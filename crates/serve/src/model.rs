@@ -1,0 +1,79 @@
+//! What the server knows of its model: its name, its limits, and how it reads and writes.
+//!
+//! The engine knows tokens only, wherever it runs. Whoever serves a model brings the words to go with it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use eager_core::{Profile, Token};
+use eager_native::load::{ChatOptions, Checkpoint, LoadError, Message};
+
+/// Text to tokens and back.
+pub trait Words: fmt::Debug + Send + Sync {
+    /// The tokens of a bare prompt. The error says what was wrong with the text.
+    fn encode(&self, text: &str) -> Result<Vec<Token>, String>;
+
+    /// The tokens of a conversation, up to where the assistant's turn begins.
+    fn converse(&self, messages: &[Message]) -> Result<Vec<Token>, String>;
+
+    /// The text of tokens. Bytes that are not UTF-8, or not yet, come as U+FFFD.
+    fn decode(&self, tokens: &[Token]) -> String;
+}
+
+/// A model as clients see it.
+#[derive(Debug, Clone)]
+pub struct Model {
+    pub name: String,
+    /// Most tokens of a sequence with its prompt: what the model can look back on, or what the engine's memory holds.
+    pub context: usize,
+    /// One more than the highest token that the engine takes.
+    pub vocab: usize,
+    /// Tokens that end a sequence.
+    pub stop: Vec<Token>,
+    /// The tokens that close the chain of thought; empty where the model has no such mark.
+    pub reasoning_end: Vec<Token>,
+    /// Where the model forks unless a request says otherwise.
+    pub profile: Profile,
+    pub words: Arc<dyn Words>,
+}
+
+impl Model {
+    /// A model whose files are here. `room` is how many tokens the engine's memory holds.
+    pub fn of(checkpoint: Arc<Checkpoint>, profile: Profile, room: usize) -> Result<Self, LoadError> {
+        let marker = profile.reasoning_end;
+        // A model that would spell the mark out letter by letter was not trained to use it.
+        let special = marker.find('>').map_or(marker, |end| &marker[..=end]);
+        let reasoning_end = match checkpoint.tokenizer.token(special) {
+            Some(_) => checkpoint.tokenizer.encode(marker)?,
+            None => Vec::new(),
+        };
+        Ok(Model {
+            name: checkpoint.name.clone(),
+            context: checkpoint.config.context.min(room),
+            vocab: checkpoint.config.vocab,
+            stop: checkpoint.config.stop_tokens.clone(),
+            reasoning_end,
+            profile,
+            words: checkpoint,
+        })
+    }
+}
+
+impl Words for Checkpoint {
+    fn encode(&self, text: &str) -> Result<Vec<Token>, String> {
+        self.encode_prompt(text).map_err(|error| error.to_string())
+    }
+
+    fn converse(&self, messages: &[Message]) -> Result<Vec<Token>, String> {
+        let text = match &self.chat {
+            Some(chat) => chat.render(messages, &ChatOptions::default()).map_err(|error| error.to_string())?,
+            // A base model knows no turns: it continues what was said.
+            None => messages.iter().map(|m| m.content.as_str()).collect::<Vec<_>>().join("\n\n"),
+        };
+        self.encode(&text)
+    }
+
+    fn decode(&self, tokens: &[Token]) -> String {
+        self.tokenizer.decode(tokens)
+    }
+}
