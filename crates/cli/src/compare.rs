@@ -6,10 +6,10 @@ use eager_acorn::Family;
 use eager_core::metrics::pass_at_equal_tokens;
 use eager_core::{Finish, Judged, Method, Metrics, Outcome, Plan, Prompt, Tree};
 use eager_grade::{Grade, Grader};
-use eager_native::EngineError;
 use serde::Serialize;
 
 use crate::args::ForkingArgs;
+use crate::backend::BackendError;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::session::Session;
@@ -80,7 +80,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// Runs one method over all tasks. What was grown before an error or Ctrl-C comes back all the same.
-    pub fn run(&mut self, method: Method) -> (Run, Result<(), EngineError>) {
+    pub fn run(&mut self, method: Method) -> (Run, Result<(), BackendError>) {
         let theta = self.forking.theta(method, &self.session.profile);
         let plan = self.forking.plan(self.seed, theta);
         let prompts: Vec<Prompt> = self.tasks.iter().map(|t| t.prompt.clone()).collect();
@@ -113,7 +113,7 @@ impl<'a> Comparison<'a> {
         method: Method,
         theta: f32,
         prompts: &[Prompt],
-    ) -> (FirstPass, Result<(), EngineError>) {
+    ) -> (FirstPass, Result<(), BackendError>) {
         let opening = method.opening();
         if let Some(known) = self.first.take().filter(|f| f.method == opening && f.theta == theta) {
             return (known, Ok(()));
@@ -126,7 +126,8 @@ impl<'a> Comparison<'a> {
     }
 
     fn grade(&self, task: &Task, tree: &Tree) -> Outcome {
-        grade(self.session, &task.grader, tree)
+        let texts: Vec<String> = tree.ids().map(|id| self.session.label(&tree.path(id))).collect();
+        grade(&task.grader, tree, &texts)
     }
 }
 
@@ -134,9 +135,9 @@ fn is_complete(tree: &Tree) -> bool {
     !tree.is_empty() && tree.live().next().is_none()
 }
 
-/// Grades every sequence of a tree. One that was given up has no answer, whatever it said until then.
-pub fn grade(session: &Session, grader: &Grader, tree: &Tree) -> Outcome {
-    let grades = grader.grade_all(tree.ids().map(|id| session.text(&tree.path(id))));
+/// Grades the texts of a tree's sequences. One that was given up has no answer, whatever it said until then.
+pub fn grade(grader: &Grader, tree: &Tree, texts: &[String]) -> Outcome {
+    let grades = grader.grade_all(texts);
     let given_up = tree.sequences().iter().map(|s| s.finish == Some(Finish::Halted));
     let verdict = |(grade, given_up): (Grade, bool)| match given_up {
         true => (None, false),

@@ -7,7 +7,7 @@ use eager_core::{Method, Metrics, Outcome as Graded, Prompt, Reallocation};
 use eager_grade::Grader;
 use serde::Serialize;
 
-use crate::args::{EngineArgs, ForkingArgs, SamplingArgs, at_least_one};
+use crate::args::{EngineArgs, ForkingArgs, RemoteArgs, SamplingArgs, at_least_one};
 use crate::compare::{Comparison, Line, Run, Task, full_parallel, grade, lines};
 use crate::interrupt::Interrupt;
 use crate::picture::{self, Detail};
@@ -59,7 +59,7 @@ fn problems(text: &str) -> Result<usize, String> {
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     args.forking.rules.check(args.forking.theta)?;
     let interrupt = Interrupt::listen()?;
-    let mut session = Session::open(None, &args.engine)?;
+    let mut session = Session::open(None, &args.engine, &RemoteArgs::default())?;
     session.use_profile(args.forking.rules.profile.as_deref())?;
     let tasks = tasks(args, &session)?;
     let mut comparison = Comparison::new(&mut session, &tasks, &args.forking, args.sampling.seed, &interrupt);
@@ -214,8 +214,8 @@ fn picture(
     let mut progress = Progress::new("a tree to look at", 1, interrupt);
     plan.first_pass(&mut session.engine, Method::EagerInit, &prompts, &mut trees, &mut progress)?;
     drop(progress);
-    let outcome = grade(session, &task.grader, &trees[0]);
-    let drawn = picture::draw(&trees[0], &outcome, Detail::Brief, &|tokens| session.text(tokens));
+    let outcome = grade(&task.grader, &trees[0], &session.texts(&trees[0])?);
+    let drawn = picture::draw(&trees[0], &outcome, Detail::Brief, &|tokens| session.label(tokens));
     let (right, all) = (full.outcomes[at].right(), full.outcomes[at].sequences());
     let (Task { id, problem, .. }, cap) = (task, plan.forking.cap);
     let title = format!(

@@ -1,12 +1,14 @@
 //! The `eager` command.
 
 mod args;
+mod backend;
 mod compare;
 mod demo;
 mod engine;
 mod grade;
 mod interrupt;
 mod lab;
+mod language;
 mod picture;
 mod progress;
 mod session;

@@ -1,4 +1,4 @@
-//! A model ready to grow trees: checkpoint, engine and what is known about it.
+//! A model ready to grow trees: its engine, its language and what is known about it.
 
 use std::cell::OnceCell;
 use std::fs::File;
@@ -8,23 +8,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use eager_core::{Answers, Profile, Prompt, Sampling, Settings, Token};
+use eager_core::{Answers, Profile, Prompt, Sampling, Settings, Token, Tree};
 use eager_grade::Grader;
-use eager_lab::bench::Speller;
+use eager_lab::bench::{Speller, Unspelled};
 use eager_lab::profiles::{Calibrated, Profiles};
-use eager_native::load::{ChatOptions, Checkpoint, Message};
+use eager_native::load::{Checkpoint, Words};
 use eager_native::{Isa, Model, NativeEngine};
+use eager_remote::ServerWords;
 use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
 
 use crate::Usage;
-use crate::args::{EngineArgs, RuleArgs};
+use crate::args::{EngineArgs, RemoteArgs, RuleArgs};
+use crate::backend::Backend;
+use crate::language::Language;
 
 #[derive(Debug)]
 pub struct Session {
-    pub checkpoint: Arc<Checkpoint>,
-    pub engine: NativeEngine,
+    pub engine: Backend,
     pub profile: Profile,
+    /// What the model calls itself.
+    pub name: String,
+    language: Arc<Language>,
+    /// Most tokens of a sequence with its prompt.
+    context: usize,
     reasoning_end: Vec<Token>,
     /// Where the model was read from; none for the embedded one.
     source: Option<PathBuf>,
@@ -32,14 +39,40 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens the model at a path, or the embedded one.
-    pub fn open(model: Option<&Path>, args: &EngineArgs) -> anyhow::Result<Self> {
-        let (checkpoint, weights) = load(model, kernel(args)?)?;
-        let engine = NativeEngine::new(weights, args.options())?;
-        let profile = Profile::of(&checkpoint.name);
-        let reasoning_end = reasoning_end(&checkpoint, &profile)?;
-        let (checkpoint, source) = (Arc::new(checkpoint), model.map(Path::to_owned));
-        Ok(Session { checkpoint, engine, profile, reasoning_end, source, hash: OnceCell::new() })
+    /// Opens the model at a path, or the embedded one; or the servers that run one, where some are named.
+    pub fn open(model: Option<&Path>, args: &EngineArgs, remote: &RemoteArgs) -> anyhow::Result<Self> {
+        let (engine, language, name, context) = match remote.connect()? {
+            Some(servers) => {
+                let (language, name) = match model {
+                    Some(path) => {
+                        let words = Words::open(path)?;
+                        let name = words.name.clone();
+                        (Language::Files(words), name)
+                    }
+                    None => (Language::Server(ServerWords::new(&servers)?), servers.model().to_owned()),
+                };
+                let context = servers.context().unwrap_or(usize::MAX);
+                (Backend::Remote(servers), language, name, context)
+            }
+            None => {
+                let (checkpoint, weights) = load(model, kernel(args)?)?;
+                let engine = NativeEngine::new(weights, args.options())?;
+                let (name, context) = (checkpoint.name.clone(), checkpoint.config.context);
+                (Backend::Embedded(engine), Language::Files(checkpoint.into()), name, context)
+            }
+        };
+        let profile = Profile::of(&name);
+        let reasoning_end = language.marker(profile.reasoning_end)?;
+        let (language, source) = (Arc::new(language), model.map(Path::to_owned));
+        Ok(Session { engine, profile, name, language, context, reasoning_end, source, hash: OnceCell::new() })
+    }
+
+    /// What decodes, in words.
+    pub fn engine_name(&self, args: &EngineArgs) -> Result<String, Usage> {
+        match &self.engine {
+            Backend::Embedded(_) => Ok(format!("native {} {}", kernel(args)?, args.kv.name())),
+            Backend::Remote(engine) => Ok(format!("remote {}", engine.dialect())),
+        }
     }
 
     /// Sets the thresholds: those of the profile with this name, or else what calibration has found for this very model.
@@ -69,30 +102,22 @@ impl Session {
         }
     }
 
-    /// SHA-256 of the model's files.
+    /// SHA-256 of the model's files; of its name, where only a server has them.
     pub fn hash(&self) -> anyhow::Result<&str> {
         if let Some(known) = self.hash.get() {
             return Ok(known);
         }
-        let hash = match &self.source {
-            Some(path) => hash_model(path).with_context(|| format!("cannot read {}", path.display()))?,
-            None => hex(&Sha256::digest(eager_acorn::GGUF)),
+        let hash = match (&self.source, &self.engine) {
+            (Some(path), _) => hash_model(path).with_context(|| format!("cannot read {}", path.display()))?,
+            (None, Backend::Embedded(_)) => hex(&Sha256::digest(eager_acorn::GGUF)),
+            (None, Backend::Remote(_)) => hex(&Sha256::digest(&self.name)),
         };
         Ok(self.hash.get_or_init(|| hash))
     }
 
     /// The prompt of a problem: as the model's chat template writes it, or the bare text.
     pub fn encode(&self, problem: &str, system: Option<&str>, raw: bool) -> anyhow::Result<Vec<Token>> {
-        let text = match &self.checkpoint.chat {
-            Some(chat) if !raw => {
-                let system = system.map(|text| Message::new("system", text));
-                let messages: Vec<Message> =
-                    system.into_iter().chain([Message::new("user", problem)]).collect();
-                chat.render(&messages, &ChatOptions::default())?
-            }
-            _ => problem.to_owned(),
-        };
-        Ok(self.checkpoint.encode_prompt(&text)?)
+        Ok(self.language.prompt(problem, system, raw)?)
     }
 
     /// A prompt with its settings. `key` is what its randomness is keyed by.
@@ -104,12 +129,12 @@ impl Session {
         sampling: Sampling,
         rules: &RuleArgs,
     ) -> anyhow::Result<Prompt> {
-        let context = self.checkpoint.config.context;
+        let context = self.context;
         let room = context.checked_sub(tokens.len()).filter(|&room| room > 0).with_context(|| {
             format!(
                 "the prompt has {} tokens, but the context of {} is {context}; shorten the problem",
                 tokens.len(),
-                self.checkpoint.name
+                self.name
             )
         })?;
         let settings = Settings {
@@ -117,39 +142,50 @@ impl Session {
             top_k: rules.entropy_top_k,
             entropy_temperature: rules.entropy_temperature,
             max_tokens: max_tokens.unwrap_or(Settings::default().max_tokens).min(room),
-            stop: self.checkpoint.config.stop_tokens.clone(),
+            stop: self.language.stop_tokens().to_vec(),
             reasoning_end: self.reasoning_end.clone(),
         };
         Ok(Prompt { tokens: tokens.into(), settings: settings.into(), key: fingerprint(key), answers: None })
     }
 
     /// A sequence's text. Special tokens are kept: they show where reasoning ends.
-    pub fn text(&self, tokens: &[Token]) -> String {
-        self.checkpoint.tokenizer.decode(tokens)
+    pub fn text(&self, tokens: &[Token]) -> anyhow::Result<String> {
+        Ok(self.language.text(tokens)?)
+    }
+
+    /// The texts of a tree's sequences.
+    pub fn texts(&self, tree: &Tree) -> anyhow::Result<Vec<String>> {
+        tree.ids().map(|id| self.text(&tree.path(id))).collect()
+    }
+
+    /// The same for pictures, which can do without.
+    pub fn label(&self, tokens: &[Token]) -> String {
+        self.language.text(tokens).unwrap_or_else(|_| "…".to_owned())
     }
 
     /// The same for those who outlive the session's borrow.
     pub fn speller(&self) -> Speller {
-        let checkpoint = Arc::clone(&self.checkpoint);
-        Arc::new(move |tokens| checkpoint.tokenizer.decode(tokens))
+        let language = Arc::clone(&self.language);
+        Arc::new(move |tokens| language.text(tokens).map_err(|error| Unspelled(error.to_string())))
     }
 
     /// Reads the answers out of sequences as this grader finds them.
     pub fn reader(&self, grader: &Grader) -> Arc<dyn Answers> {
-        Arc::new(Reader { checkpoint: self.checkpoint.clone(), grader: grader.clone() })
+        Arc::new(Reader { language: Arc::clone(&self.language), grader: grader.clone() })
     }
 }
 
 /// Finds answers for the methods that look at them while they sample.
 #[derive(Debug)]
 struct Reader {
-    checkpoint: Arc<Checkpoint>,
+    language: Arc<Language>,
     grader: Grader,
 }
 
 impl Answers for Reader {
     fn answers(&self, paths: &[Vec<Token>]) -> Vec<Option<String>> {
-        let texts = paths.iter().map(|path| self.checkpoint.tokenizer.decode(path));
+        // What cannot be read has no answer.
+        let texts = paths.iter().map(|path| self.language.text(path).unwrap_or_default());
         self.grader.grade_all(texts).into_iter().map(|grade| grade.answer).collect()
     }
 }
@@ -206,17 +242,6 @@ pub fn load(model: Option<&Path>, kernel: Isa) -> anyhow::Result<(Checkpoint, Ar
     let weights = Arc::new(Model::load(&checkpoint, kernel)?);
     loading.finish_and_clear();
     Ok((checkpoint, weights))
-}
-
-/// The tokens that close the reasoning, if the model has the marker in its vocabulary; a model that would spell it out
-/// letter by letter was not trained to use it.
-fn reasoning_end(checkpoint: &Checkpoint, profile: &Profile) -> anyhow::Result<Vec<Token>> {
-    let marker = profile.reasoning_end;
-    let special = marker.find('>').map_or(marker, |end| &marker[..=end]);
-    match checkpoint.tokenizer.token(special) {
-        Some(_) => Ok(checkpoint.tokenizer.encode(marker)?),
-        None => Ok(Vec::new()),
-    }
 }
 
 /// A number for a name (FNV-1a), so that a problem's randomness does not depend on its place in a list.

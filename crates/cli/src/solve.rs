@@ -11,7 +11,7 @@ use eager_grade::Grader;
 use eager_lab::run::Sample;
 use serde::Serialize;
 
-use crate::args::{EngineArgs, ForkingArgs, SamplingArgs, at_least_one};
+use crate::args::{EngineArgs, ForkingArgs, RemoteArgs, SamplingArgs, at_least_one};
 use crate::compare::grade;
 use crate::interrupt::Interrupt;
 use crate::picture::{self, Detail};
@@ -56,6 +56,8 @@ pub struct Args {
     forking: ForkingArgs,
     #[command(flatten)]
     engine: EngineArgs,
+    #[command(flatten)]
+    remote: RemoteArgs,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
@@ -68,10 +70,10 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     args.forking.rules.check(args.forking.theta)?;
     let interrupt = Interrupt::listen()?;
-    let mut session = Session::open(args.model.as_deref(), &args.engine)?;
+    let mut session = Session::open(args.model.as_deref(), &args.engine, &args.remote)?;
     session.use_profile(args.forking.rules.profile.as_deref())?;
     if args.forking.theta.is_none() && args.method.forks() && !session.profile.is_calibrated() {
-        let (name, theta) = (&session.checkpoint.name, args.forking.theta(args.method, &session.profile));
+        let (name, theta) = (&session.name, args.forking.theta(args.method, &session.profile));
         eprintln!("eager: {name} has no calibrated theta; forking at {theta} (set --theta)");
     }
     let tokens = session.encode(args.problem.trim(), args.system.as_deref(), args.raw)?;
@@ -94,7 +96,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let mut trees = plan.plant(&prompts);
     let mut grown = plan.first_pass(&mut session.engine, args.method, &prompts, &mut trees, &mut progress);
     if grown.is_ok() && !interrupt.asked() {
-        let judged = Judged::from(&grade(&session, &grader, &trees[0]));
+        let judged = Judged::from(&grade(&grader, &trees[0], &session.texts(&trees[0])?));
         let engine = &mut session.engine;
         grown = plan.second_pass(engine, args.method, &prompts, &mut trees, |_, _| judged, &mut progress);
     }
@@ -103,13 +105,16 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let tree = &trees[0];
     if grown.is_ok() || tree.tokens_generated() > 0 {
         let seconds = begun.elapsed().as_secs_f64();
-        let solution = Solution::new(args, &session, &prompts[0].tokens, &grader, tree, seconds);
+        let solution = Solution::new(args, &session, &prompts[0].tokens, &grader, tree, seconds)?;
         let shown = if args.json {
             serde_json::to_string(&solution)?
         } else {
             solution.describe(args, &session, tree)?
         };
         print(&shown)?;
+    }
+    if let Some(traffic) = session.engine.traffic() {
+        eprintln!("eager: {traffic}");
     }
     grown?;
     Ok(if interrupt.asked() { Outcome::Interrupted } else { Outcome::Done })
@@ -136,28 +141,29 @@ impl Solution {
         grader: &Grader,
         tree: &Tree,
         seconds: f64,
-    ) -> Self {
-        let graded = grade(session, grader, tree);
+    ) -> anyhow::Result<Self> {
+        let texts = session.texts(tree)?;
+        let graded = grade(grader, tree, &texts);
         let votes = graded.votes();
         let (id, known) = (args.problem.trim().to_owned(), args.answer.is_some());
         let sample = Sample {
             seconds,
             saturated: tree.len() >= args.forking.max_sequences,
-            ..Sample::new(id, prompt.len(), tree, &graded, known, |tokens| session.text(tokens))
+            ..Sample::new(id, prompt.len(), tree, &graded, known, texts)
         };
-        Solution {
-            model: session.checkpoint.name.clone(),
+        Ok(Solution {
+            model: session.name.clone(),
             method: args.method.to_string(),
             answer: votes.first().map(|v| v.answer.clone()),
             votes,
             sample,
             graded,
-        }
+        })
     }
 
     fn describe(&self, args: &Args, session: &Session, tree: &Tree) -> Result<String, std::fmt::Error> {
         let detail = if args.full { Detail::Full } else { Detail::Brief };
-        let mut out = picture::draw(tree, &self.graded, detail, &|tokens| session.text(tokens));
+        let mut out = picture::draw(tree, &self.graded, detail, &|tokens| session.label(tokens));
         let voters: usize = self.votes.iter().map(|v| v.count).sum();
         out.push('\n');
         for votes in self.votes.iter().take(SHOWN) {

@@ -65,7 +65,7 @@ fn tokens_of_samples_are_the_engines_count() {
     let suite = Suite::open(&Request { limit: Some(10), ..Request::new("acorn") }).unwrap();
     let speller: Speller = {
         let checkpoint = Arc::clone(&checkpoint);
-        Arc::new(move |tokens| checkpoint.tokenizer.decode(tokens))
+        Arc::new(move |tokens| Ok(checkpoint.tokenizer.decode(tokens)))
     };
     let settings = Arc::new(Settings {
         max_tokens: 400,

@@ -1,27 +1,19 @@
-//! The loop: streams bring steps, groves decide, streams are opened and closed.
+//! The engine: one server or many, behind the interface that all engines have.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use eager_core::{Engine, Forest, Grove, Pulse};
+use eager_core::{Engine, Forest};
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use crate::dialect::Dialect;
 use crate::error::RemoteError;
-use crate::patience::{Patience, random};
-use crate::plot::{Parting, Plot};
+use crate::patience::Patience;
+use crate::run::Run;
 use crate::server::Server;
-use crate::stream::{News, Stream, What};
 use crate::traffic::Traffic;
-
-/// How often a forest is asked whether it wants to stop, however quiet the streams are.
-const TICK: Duration = Duration::from_millis(50);
-/// News taken at a time.
-const NEWS: usize = 256;
 
 /// How to speak to a server. Everything may be left to be found out.
 #[derive(Debug, Clone, Default)]
@@ -32,18 +24,19 @@ pub struct Options {
     pub api_key: Option<String>,
     /// The model's name, where a server has several.
     pub model: Option<String>,
-    /// Most sequences decoded at a time; by default what the server says.
+    /// Most sequences decoded at a time on one server; by default what it says.
     pub streams: Option<usize>,
     pub patience: Patience,
 }
 
-/// A server that decodes.
+/// Servers that decode: one, or many that serve the same model.
 ///
 /// It brings its own single-threaded runtime and blocks while it grows, like any engine: a program that is
 /// asynchronous itself gives it a thread of its own.
 #[derive(Debug)]
 pub struct RemoteEngine {
-    server: Arc<Server>,
+    /// Never empty.
+    servers: Vec<Arc<Server>>,
     runtime: Runtime,
     traffic: Arc<Traffic>,
 }
@@ -51,37 +44,50 @@ pub struct RemoteEngine {
 impl RemoteEngine {
     /// Finds out what is at this address. Takes no longer than [`Patience::connect`], whatever is there.
     pub fn connect(url: &str, options: &Options) -> Result<Self, RemoteError> {
+        Self::connect_all(&[url], options)
+    }
+
+    /// The same for many addresses, at the same time. All must be there, and serve the same model.
+    pub fn connect_all<S: AsRef<str>>(urls: &[S], options: &Options) -> Result<Self, RemoteError> {
         // One thread: all that is done here is to wait and to read small messages.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| RemoteError::Setup { reason: error.to_string() })?;
-        let server = runtime.block_on(async {
-            let server = Server::connect(url, options).await;
+        let servers = runtime.block_on(async {
+            let servers = reach(urls, options).await;
             hang_up().await;
-            server
-        });
-        let server = Arc::new(server?);
-        Ok(RemoteEngine { server, runtime, traffic: Arc::default() })
+            servers
+        })?;
+        Ok(RemoteEngine { servers, runtime, traffic: Arc::default() })
     }
 
     pub fn dialect(&self) -> Dialect {
-        self.server.dialect
+        self.servers[0].dialect
     }
 
     /// The model's name at the server.
     pub fn model(&self) -> &str {
-        &self.server.model
+        &self.servers[0].model
     }
 
-    /// Most tokens of a sequence with its prompt, where the server says so.
+    /// Most tokens of a sequence with its prompt, where the servers say so.
     pub fn context(&self) -> Option<usize> {
-        self.server.context
+        self.servers.iter().filter_map(|server| server.context).min()
     }
 
-    /// Most sequences decoded at a time.
+    /// Most sequences decoded at a time, on all servers together.
     pub fn streams(&self) -> usize {
-        self.server.streams
+        self.servers.iter().map(|server| server.streams).sum()
+    }
+
+    pub(crate) fn first(&self) -> &Arc<Server> {
+        &self.servers[0]
+    }
+
+    /// Where the servers are.
+    pub fn urls(&self) -> impl Iterator<Item = &str> {
+        self.servers.iter().map(|server| server.url.as_str())
     }
 
     /// What goes over the wire. What is returned can be asked while the engine runs.
@@ -94,29 +100,41 @@ impl Engine for RemoteEngine {
     type Error = RemoteError;
 
     fn grow(&mut self, forest: &mut dyn Forest) -> Result<(), RemoteError> {
-        let (to, from) = unbounded_channel();
-        let mut run = Run {
-            server: Arc::clone(&self.server),
-            traffic: Arc::clone(&self.traffic),
-            plots: BTreeMap::new(),
-            streams: HashMap::new(),
-            tasks: JoinSet::new(),
-            to,
-            from,
-            id: random(),
-            numbers: 0,
-            aborts: Vec::new(),
-            retired: 0,
-        };
+        let mut run = Run::new(&self.servers, &self.traffic);
         self.runtime.block_on(async {
             let result = run.until_done(forest).await;
-            run.give_back(forest);
-            run.tasks.shutdown().await;
-            run.write_off();
+            run.close(forest).await;
             hang_up().await;
             result
         })
     }
+}
+
+/// Contacts all servers at once.
+async fn reach<S: AsRef<str>>(urls: &[S], options: &Options) -> Result<Vec<Arc<Server>>, RemoteError> {
+    let mut contacts = JoinSet::new();
+    for (place, url) in urls.iter().enumerate() {
+        let (url, options) = (url.as_ref().to_owned(), options.clone());
+        contacts.spawn(async move { (place, Server::connect(&url, &options).await) });
+    }
+    let mut answers = contacts.join_all().await;
+    answers.sort_by_key(|(place, _)| *place);
+    let servers: Vec<Server> = answers.into_iter().map(|(_, answer)| answer).collect::<Result<_, _>>()?;
+    let first = servers.first().ok_or(RemoteError::NoServer)?;
+    if let Some(other) = servers.iter().find(|server| server.model != first.model) {
+        return Err(RemoteError::Models {
+            url: first.url.clone(),
+            model: first.model.clone(),
+            other_url: other.url.clone(),
+            other: other.model.clone(),
+        });
+    }
+    let mut urls: Vec<&str> = servers.iter().map(|server| server.url.as_str()).collect();
+    urls.sort_unstable();
+    if let Some(twice) = urls.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(RemoteError::Twice { url: twice[0].to_owned() });
+    }
+    Ok(servers.into_iter().map(Arc::new).collect())
 }
 
 /// Lets the connections that nobody uses any more be closed. They are tasks of their own, and nothing runs here between one
@@ -128,237 +146,5 @@ async fn hang_up() {
             return;
         }
         sleep(Duration::from_millis(1)).await;
-    }
-}
-
-/// One call of [`Engine::grow`].
-struct Run {
-    server: Arc<Server>,
-    traffic: Arc<Traffic>,
-    /// The groves being grown, oldest first: that is also their order of precedence.
-    plots: BTreeMap<u64, Plot>,
-    /// The streams that are open.
-    streams: HashMap<u64, Open>,
-    tasks: JoinSet<()>,
-    to: UnboundedSender<News>,
-    from: UnboundedReceiver<News>,
-    /// Tells the requests of this run from those of others.
-    id: u64,
-    /// Numbers given to plots and streams.
-    numbers: u64,
-    /// The names of streams that the server is yet to be told to stop.
-    aborts: Vec<String>,
-    /// Tokens decoded for groves that were handed back.
-    retired: usize,
-}
-
-struct Open {
-    /// The plot and the slot that it decodes for; nobody when it is only to say goodbye.
-    owner: Option<(u64, usize)>,
-    abort: AbortHandle,
-}
-
-/// What streams have said.
-#[derive(Default)]
-struct Heard {
-    /// The plots that have something to decide.
-    touched: BTreeSet<u64>,
-    failure: Option<RemoteError>,
-}
-
-impl Run {
-    async fn until_done(&mut self, forest: &mut dyn Forest) -> Result<(), RemoteError> {
-        loop {
-            self.admit(forest)?;
-            if self.plots.is_empty() {
-                return Ok(());
-            }
-            self.abort_streams().await;
-            self.open_streams();
-            let heard = self.listen().await;
-            self.settle(&heard.touched);
-            self.retire(forest);
-            if let Some(error) = heard.failure {
-                return Err(error);
-            }
-            if forest.pulse(&self.pulse()).is_break() {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Takes on groves while there are streams for more sequences.
-    fn admit(&mut self, forest: &mut dyn Forest) -> Result<(), RemoteError> {
-        loop {
-            let busy = !self.plots.is_empty();
-            if busy && self.plots.values().map(Plot::live).sum::<usize>() >= self.server.streams {
-                return Ok(());
-            }
-            let Some(grove) = forest.next(!busy) else { return Ok(()) };
-            let checked = self.check(&grove);
-            let number = self.number();
-            self.plots.insert(number, Plot::new(grove));
-            checked?;
-            self.retire(forest);
-        }
-    }
-
-    fn check(&self, grove: &Grove) -> Result<(), RemoteError> {
-        let (prompt, more) = (grove.prompt().len(), grove.settings().max_tokens);
-        if prompt == 0 {
-            return Err(RemoteError::EmptyPrompt);
-        }
-        match self.server.context {
-            Some(context) if prompt.saturating_add(more) > context => {
-                Err(RemoteError::Context { prompt, more, context })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// What the names of a stream's requests begin with. All are of one length, so that none begins another.
-    fn name(&self, stream: u64) -> String {
-        format!("eager-{:016x}-{stream:016x}-", self.id)
-    }
-
-    fn number(&mut self) -> u64 {
-        self.numbers += 1;
-        self.numbers
-    }
-
-    /// Has the server stop what was closed, where it would go on for a while otherwise. The answer is waited for: a
-    /// sequence's prefix can be used again only when it has stopped.
-    async fn abort_streams(&mut self) {
-        let mut aborts = JoinSet::new();
-        for name in std::mem::take(&mut self.aborts) {
-            let server = Arc::clone(&self.server);
-            if let Some((path, body)) = server.dialect.abort(&name) {
-                aborts.spawn(async move { drop(server.post(path, body).await) });
-            }
-        }
-        // One that goes unanswered is no worse than none: the connection is closed already.
-        let _ = timeout(Duration::from_secs(1), aborts.join_all()).await;
-    }
-
-    /// Opens streams for the sequences that have none, as far as the server has room.
-    fn open_streams(&mut self) {
-        let thirsty = |(&plot, p): (&u64, &Plot)| {
-            p.thirsty().into_iter().map(move |slot| (plot, slot)).collect::<Vec<_>>()
-        };
-        let free = self.server.streams.saturating_sub(self.streams.len());
-        if free == 0 {
-            return;
-        }
-        let wanted: Vec<(u64, usize)> = self.plots.iter().flat_map(thirsty).take(free).collect();
-        for (plot, slot) in wanted {
-            let number = self.number();
-            let name = self.name(number);
-            let Some(errand) = self.plots.get_mut(&plot).map(|p| p.send(slot, number, name)) else {
-                continue;
-            };
-            let stream =
-                Stream::new(Arc::clone(&self.server), Arc::clone(&self.traffic), self.to.clone(), errand);
-            let abort = self.tasks.spawn(stream.run());
-            self.streams.insert(number, Open { owner: Some((plot, slot)), abort });
-        }
-    }
-
-    /// Takes in what streams have to say, and tells whom it concerns.
-    async fn listen(&mut self) -> Heard {
-        let (mut news, mut heard) = (Vec::new(), Heard::default());
-        // A timeout is no news.
-        let _ = timeout(TICK, self.from.recv_many(&mut news, NEWS)).await;
-        while self.tasks.try_join_next().is_some() {}
-        for News { stream, what } in news {
-            let owner = self.streams.get(&stream).map(|open| open.owner);
-            match (what, owner) {
-                (What::Steps(steps), Some(Some((plot, slot)))) => {
-                    self.plots.entry(plot).and_modify(|p| p.arrive(slot, steps));
-                    heard.touched.insert(plot);
-                }
-                // Said before it was told that nobody listens any more, or instead of goodbye.
-                (What::Steps(steps), _) => {
-                    self.traffic.waste(steps.len());
-                    self.part(Parting::Close(stream));
-                }
-                (What::Over, Some(owner)) => {
-                    self.streams.remove(&stream);
-                    if let Some((plot, slot)) = owner {
-                        self.plots.entry(plot).and_modify(|p| p.dry(slot));
-                    }
-                }
-                // What the others have brought is still settled.
-                (What::Failed(error), Some(Some(_))) => heard.failure = Some(error),
-                (What::Failed(_), _) => self.part(Parting::Close(stream)),
-                (What::Over, None) => {}
-            }
-        }
-        heard
-    }
-
-    fn settle(&mut self, touched: &BTreeSet<u64>) {
-        for plot in touched {
-            let Some(plot) = self.plots.get_mut(plot) else { continue };
-            let settled = plot.settle();
-            self.traffic.waste(settled.wasted);
-            for parting in settled.partings {
-                self.part(parting);
-            }
-        }
-    }
-
-    fn part(&mut self, parting: Parting) {
-        match parting {
-            Parting::Close(stream) => {
-                if let Some(open) = self.streams.remove(&stream) {
-                    open.abort.abort();
-                    self.aborts.push(self.name(stream));
-                }
-            }
-            Parting::Release(stream) => {
-                self.streams.entry(stream).and_modify(|open| open.owner = None);
-            }
-        }
-    }
-
-    /// Hands back the groves that are done, and those that nobody wants any more.
-    fn retire(&mut self, forest: &mut dyn Forest) {
-        let retires = |plot: &Plot, forest: &mut dyn Forest| plot.grove.is_done() || !forest.wants(&plot.grove);
-        let retiring = self.plots.iter().filter(|(_, plot)| retires(plot, forest)).map(|(&number, _)| number);
-        for number in retiring.collect::<Vec<_>>() {
-            let Some(mut plot) = self.plots.remove(&number) else { continue };
-            self.traffic.waste(plot.undecided());
-            for stream in plot.hang_up() {
-                self.part(Parting::Close(stream));
-            }
-            self.retired += plot.decoded();
-            forest.done(plot.grove);
-        }
-    }
-
-    fn give_back(&mut self, forest: &mut dyn Forest) {
-        for (_, plot) in std::mem::take(&mut self.plots) {
-            self.traffic.waste(plot.undecided());
-            forest.done(plot.grove);
-        }
-    }
-
-    /// What was said when nobody listened any more was said in vain.
-    fn write_off(&mut self) {
-        while let Ok(news) = self.from.try_recv() {
-            if let What::Steps(steps) = news.what {
-                self.traffic.waste(steps.len());
-            }
-        }
-    }
-
-    fn pulse(&self) -> Pulse {
-        let live = self.streams.values().filter(|open| open.owner.is_some()).count();
-        Pulse {
-            decoded: self.retired + self.plots.values().map(Plot::decoded).sum::<usize>(),
-            live,
-            waiting: self.plots.values().map(Plot::live).sum::<usize>().saturating_sub(live),
-            pages: 0,
-        }
     }
 }

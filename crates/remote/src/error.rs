@@ -32,8 +32,18 @@ pub enum RemoteError {
     Refused { url: String, status: u16, message: String },
     #[error("the answers of {url} lack {what}: {remedy}")]
     Lacking { url: String, what: &'static str, remedy: &'static str },
-    #[error("{url} gave no token for {seconds} s in {attempts} attempts, the last time because {reason}")]
+    #[error("{url} answered {path} with nonsense ({reason})")]
+    Nonsense { url: String, path: String, reason: String },
+    #[error("{url} gave nothing for {seconds} s in {attempts} attempts, the last time because {reason}")]
     GaveUp { url: String, seconds: u64, attempts: u32, reason: String },
+    #[error("{url}{} gone for {seconds} s, because {reason}", if *others == 0 { " has been".to_owned() } else { format!(" and {others} more have been") })]
+    Gone { url: String, others: usize, seconds: u64, reason: String },
+    #[error("there is no server; name one with its address")]
+    NoServer,
+    #[error("{url} is named twice; name every server once")]
+    Twice { url: String },
+    #[error("{url} serves {model} and {other_url} serves {other}; all servers must serve the same model")]
+    Models { url: String, model: String, other_url: String, other: String },
     #[error("cannot set up HTTP on this machine: {reason}")]
     Setup { reason: String },
     #[error("'{0}' is no dialect; there are {all}", all = Dialect::ALL.map(Dialect::name).join(", "))]

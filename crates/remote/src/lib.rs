@@ -5,22 +5,27 @@
 //! be taken up again at any token: after a fork, after a lost connection, on another day. No text ever crosses
 //! that border, because the text of a token depends on its neighbours and its id does not.
 //!
-//! [`RemoteEngine`] drives the groves, `stream` keeps one sequence coming whatever the network does, and `dialect` is all
-//! that differs between servers.
+//! [`RemoteEngine`] is one server or many; `run` drives the groves and takes up whatever broke off, `fleet` knows which
+//! servers are there, a `stream` is one request, and `dialect` is all that differs between servers.
 
 mod dialect;
 mod engine;
 mod error;
 mod event;
+mod fleet;
 mod patience;
 mod plot;
+mod run;
+mod seats;
 mod server;
 mod stream;
 mod traffic;
 mod unreported;
+mod words;
 
 pub use dialect::Dialect;
 pub use engine::{Options, RemoteEngine};
 pub use error::RemoteError;
 pub use patience::Patience;
 pub use traffic::{Tally, Traffic};
+pub use words::{ServerWords, Turn};

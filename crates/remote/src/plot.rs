@@ -6,15 +6,19 @@
 //! up again, and with it the seed, a matter of timing.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
-use eager_core::{Decoded, Finish, Grove, Next, SeqId};
+use eager_core::{Decoded, Finish, Grove, Next, SeqId, Token};
 
 use crate::dialect::Step;
+use crate::seats::WORTH_A_COPY;
 use crate::stream::Errand;
 
 #[derive(Debug)]
 pub(crate) struct Plot {
     pub grove: Grove,
+    /// The server that has its prefix.
+    pub home: usize,
     slots: Vec<Slot>,
     /// Tokens that the tree had before this run.
     before: usize,
@@ -31,6 +35,24 @@ struct Slot {
     /// Its first step was told to wait, and nothing has moved since.
     waits: bool,
     finished: bool,
+    trouble: Trouble,
+}
+
+/// The requests of a sequence that have failed in a row, without a token between them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Trouble {
+    pub failures: u32,
+    /// When the first of them did.
+    since: Option<Instant>,
+    /// Before this there is no sense in another.
+    until: Option<Instant>,
+}
+
+impl Trouble {
+    /// How long it has lasted.
+    pub fn lasted(&self) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
 }
 
 /// What becomes of a stream.
@@ -51,9 +73,9 @@ pub(crate) struct Settled {
 }
 
 impl Plot {
-    pub fn new(grove: Grove) -> Self {
+    pub fn new(grove: Grove, home: usize) -> Self {
         let before = grove.tree().tokens_generated();
-        let mut plot = Plot { grove, slots: Vec::new(), before };
+        let mut plot = Plot { grove, home, slots: Vec::new(), before };
         plot.take_orders();
         // What the orders already hold was put there by this run's strategy.
         plot.before -= plot.slots.iter().map(|s| plot.grove.tree().get(s.id).tokens.len()).sum::<usize>();
@@ -75,9 +97,12 @@ impl Plot {
         self.slots.iter().map(|slot| slot.arrived.len()).sum()
     }
 
-    /// The sequences that need a stream, those that others wait for first.
-    pub fn thirsty(&self) -> Vec<usize> {
-        let needs = |slot: &Slot| !slot.finished && slot.stream.is_none() && slot.arrived.is_empty();
+    /// The sequences that need a stream and may have one now, those that others wait for first.
+    pub fn thirsty(&self, now: Instant) -> Vec<usize> {
+        let needs = |slot: &Slot| {
+            let rests = slot.trouble.until.is_some_and(|until| until > now);
+            !slot.finished && slot.stream.is_none() && slot.arrived.is_empty() && !rests
+        };
         let mut thirsty: Vec<usize> = (0..self.slots.len()).filter(|&i| needs(&self.slots[i])).collect();
         thirsty.sort_by_key(|&slot| self.rank(slot));
         thirsty
@@ -85,14 +110,14 @@ impl Plot {
 
     /// Has a stream with this number continue the sequence of a slot.
     pub fn send(&mut self, slot: usize, number: u64, name: String) -> Errand {
+        let tokens = self.tokens(slot);
         let slot = &mut self.slots[slot];
         slot.stream = Some(number);
         let (settings, sequence) = (self.grove.settings(), self.grove.tree().get(slot.id));
-        let mut tokens = self.grove.prompt().to_vec();
-        tokens.extend(self.grove.tree().path(slot.id));
         Errand {
             number,
             name,
+            again: slot.trouble.failures > 0,
             key: sequence.key,
             tokens,
             position: sequence.len(),
@@ -100,11 +125,31 @@ impl Plot {
             top_k: settings.top_k,
             sampling: settings.sampling,
             stop: settings.stop.clone(),
+            seat: None,
         }
     }
 
+    /// The prompt and the path of a slot's sequence so far.
+    pub fn tokens(&self, slot: usize) -> Vec<Token> {
+        let mut tokens = self.grove.prompt().to_vec();
+        tokens.extend(self.grove.tree().path(self.slots[slot].id));
+        tokens
+    }
+
     pub fn arrive(&mut self, slot: usize, steps: Vec<Step>) {
-        self.slots[slot].arrived.extend(steps);
+        let slot = &mut self.slots[slot];
+        slot.trouble = Trouble::default();
+        slot.arrived.extend(steps);
+    }
+
+    /// The stream of a slot broke off. Another is wanted, but not before a while has passed.
+    pub fn broke(&mut self, slot: usize, rest: impl FnOnce(u32) -> Duration) -> Trouble {
+        self.dry(slot);
+        let (trouble, now) = (&mut self.slots[slot].trouble, Instant::now());
+        trouble.failures += 1;
+        trouble.since.get_or_insert(now);
+        trouble.until = Some(now + rest(trouble.failures));
+        *trouble
     }
 
     /// The stream of a slot is at its end.
@@ -117,15 +162,16 @@ impl Plot {
         self.slots.iter_mut().filter_map(|slot| slot.stream.take()).collect()
     }
 
-    /// Offers what has arrived, as far as the strategy will decide it.
-    pub fn settle(&mut self) -> Settled {
+    /// Offers what has arrived, as far as the strategy will decide it. With `copies`, the server can copy a sequence for its
+    /// twin, but only one that is not being decoded.
+    pub fn settle(&mut self, copies: bool) -> Settled {
         let mut settled = Settled::default();
         self.slots.iter_mut().for_each(|slot| slot.waits = false);
         let ready = |slot: &Slot| !slot.arrived.is_empty() && !slot.waits;
         while let Some(slot) =
             (0..self.slots.len()).filter(|&i| ready(&self.slots[i])).min_by_key(|&slot| self.rank(slot))
         {
-            if self.offer(slot, &mut settled) {
+            if self.offer(slot, copies, &mut settled) {
                 self.slots.iter_mut().for_each(|slot| slot.waits = false);
                 self.take_orders();
             }
@@ -134,7 +180,8 @@ impl Plot {
     }
 
     /// Lets the grove decide one step. Did the sequence move?
-    fn offer(&mut self, slot: usize, settled: &mut Settled) -> bool {
+    fn offer(&mut self, slot: usize, copies: bool, settled: &mut Settled) -> bool {
+        let begun = self.grove.prompt().len();
         let slot = &mut self.slots[slot];
         let Some(step) = slot.arrived.pop_front() else { return false };
         match self.grove.offer(slot.id, &Decoded { top: &step.top, sampled: step.sampled }) {
@@ -143,7 +190,14 @@ impl Plot {
                 slot.waits = true;
                 return false;
             }
-            Next::Feed(token) if token == step.sampled.token => {}
+            Next::Feed(token) if token == step.sampled.token => {
+                let long = begun + self.grove.tree().get(slot.id).len() > WORTH_A_COPY;
+                if copies && long && self.grove.has_orders() {
+                    settled.wasted += slot.arrived.len();
+                    slot.arrived.clear();
+                    settled.partings.extend(slot.stream.take().map(Parting::Close));
+                }
+            }
             Next::Feed(_) => {
                 settled.wasted += 1 + slot.arrived.len();
                 slot.arrived.clear();
@@ -177,6 +231,7 @@ impl Plot {
                 arrived: VecDeque::new(),
                 waits: false,
                 finished: false,
+                trouble: Trouble::default(),
             });
         }
     }

@@ -1,11 +1,14 @@
 //! One server: its address, what it is, and what it can do.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Client, Response, StatusCode, Url};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::dialect::{Dialect, complaint};
+use crate::dialect::{Dialect, complaint, llama};
 use crate::engine::Options;
 use crate::error::RemoteError;
 use crate::patience::Patience;
@@ -23,6 +26,8 @@ pub(crate) struct Server {
     pub context: Option<usize>,
     /// Sequences that it decodes together.
     pub streams: usize,
+    /// Slots that can be saved, restored and chosen; 0 where they cannot.
+    pub seats: usize,
     pub patience: Patience,
 }
 
@@ -52,6 +57,11 @@ impl Server {
             Some(model) => model.clone(),
             None => about.models.into_iter().next().unwrap_or_default(),
         };
+        let slots = about.streams.filter(|_| dialect == Dialect::LlamaServer).unwrap_or(0);
+        let seats = match slots > 0 && can_save_slots(&client, &url).await {
+            true => slots,
+            false => 0,
+        };
         let streams = options.streams.or(about.streams).unwrap_or(STREAMS).max(1);
         Ok(Server {
             url,
@@ -60,6 +70,7 @@ impl Server {
             model,
             context: about.context,
             streams,
+            seats,
             patience: options.patience,
         })
     }
@@ -74,10 +85,43 @@ impl Server {
             .await
     }
 
+    /// A request whose answer is short.
+    pub async fn short(&self, path: &str, body: String) -> Result<(StatusCode, Vec<u8>), reqwest::Error> {
+        let request = self.client.post(format!("{}{path}", self.url)).timeout(self.patience.stall);
+        let response = request.header(CONTENT_TYPE, "application/json").body(body).send().await?;
+        let status = response.status();
+        Ok((status, response.bytes().await?.to_vec()))
+    }
+
+    /// Gives other slots what one has computed. Says nothing when it fails: the server will do without.
+    pub async fn copy_slot(&self, from: usize, to: &[usize]) {
+        let (path, body) = llama::slot("save", from, from);
+        if self.short(&path, body).await.is_ok_and(|(status, _)| status.is_success()) {
+            for &seat in to {
+                let (path, body) = llama::slot("restore", seat, from);
+                drop(self.short(&path, body).await);
+            }
+        }
+    }
+
+    /// A page in JSON, if there is such a page.
+    pub async fn page(self: Arc<Self>, path: &str) -> Result<Option<Value>, RemoteError> {
+        page(&self.client, &self.url, path).await
+    }
+
     /// Does it answer at all? What it answers does not matter: a server that is loading its model is there.
     pub async fn is_alive(&self) -> bool {
+        self.health().await.is_some()
+    }
+
+    /// Is it ready for requests?
+    pub async fn is_well(&self) -> bool {
+        self.health().await.is_some_and(|status| status.is_success())
+    }
+
+    async fn health(&self) -> Option<StatusCode> {
         let health = self.client.get(format!("{}/health", self.url)).timeout(self.patience.connect);
-        health.send().await.is_ok()
+        health.send().await.ok().map(|response| response.status())
     }
 }
 
@@ -122,13 +166,20 @@ fn client(url: &str, options: &Options) -> Result<Client, RemoteError> {
 /// Tries the page that only one kind of server has, one after the other.
 async fn ask_about(client: &Client, url: &str) -> Result<About, RemoteError> {
     if let Some(props) = page(client, url, "/props").await?
-        && let Some(about) = llama(&props)
+        && let Some(about) = about_llama(&props)
     {
         return Ok(about);
     }
     let sglang = page(client, url, "/get_model_info").await?;
     let models = page(client, url, "/v1/models").await?;
     Ok(openai(&models.unwrap_or_default(), sglang.as_ref()))
+}
+
+/// Can this llama-server save slots? One that can finds fault with the action, one that cannot with being asked at all.
+async fn can_save_slots(client: &Client, url: &str) -> bool {
+    let request = client.post(format!("{url}/slots/0?action=none")).header(CONTENT_TYPE, "application/json");
+    let answer = timeout(Duration::from_secs(1), request.body("{}").send()).await;
+    matches!(answer, Ok(Ok(response)) if response.status() == StatusCode::BAD_REQUEST)
 }
 
 /// A page in JSON, if there is such a page.
@@ -162,7 +213,7 @@ fn number(value: &Value, pointer: &str) -> Option<usize> {
     value.pointer(pointer)?.as_u64().and_then(|number| number.try_into().ok())
 }
 
-fn llama(props: &Value) -> Option<About> {
+fn about_llama(props: &Value) -> Option<About> {
     props.get("default_generation_settings")?;
     let name = props.get("model_alias").or(props.get("model_path")).and_then(Value::as_str);
     Some(About {
@@ -212,7 +263,7 @@ mod tests {
     fn servers_are_told_apart_by_what_they_say() {
         let props =
             json!({"default_generation_settings": {"n_ctx": 1024}, "total_slots": 4, "model_alias": "acorn"});
-        let about = llama(&props).unwrap();
+        let about = about_llama(&props).unwrap();
         assert_eq!(
             (about.dialect, about.context, about.streams),
             (Some(Dialect::LlamaServer), Some(1024), Some(4))

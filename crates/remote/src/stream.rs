@@ -1,7 +1,7 @@
-//! One sequence as it comes over the wire, token after token, whatever the network does.
+//! One request: a sequence as it comes over the wire, token after token.
 //!
-//! A stream knows the ids of everything it has received. When a request fails it waits a while and asks again with all of
-//! them as the prompt, so that no token is lost and none comes twice; whoever reads the stream does not notice.
+//! Everything that was received is passed on with its id before a fault is told. So a sequence can always be taken up again
+//! where it broke off, here or at another server: no token is lost and none comes twice.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use eager_core::{Key, Sampling, Token};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::dialect::{Ask, Flaw, Step, complaint};
 use crate::error::RemoteError;
@@ -33,15 +33,17 @@ pub(crate) enum What {
     Steps(Vec<Step>),
     /// The server has ended the sequence, or all tokens that were wanted have come.
     Over,
-    Failed(RemoteError),
+    Broken(Fault),
 }
 
 /// The sequence to be continued.
 #[derive(Debug, Clone)]
 pub(crate) struct Errand {
     pub number: u64,
-    /// What the names of its requests begin with; no other stream's do.
+    /// The request's name; it is the beginning of no other.
     pub name: String,
+    /// It takes up a sequence whose last request broke off.
+    pub again: bool,
     pub key: Key,
     /// The prompt and the path so far; grows by what is received.
     pub tokens: Vec<Token>,
@@ -52,16 +54,31 @@ pub(crate) struct Errand {
     pub top_k: usize,
     pub sampling: Sampling,
     pub stop: Vec<Token>,
+    /// The server's slot that it is to be decoded in; none leaves it to the server.
+    pub seat: Option<usize>,
 }
 
-/// Why an attempt ended before the sequence did.
+/// Why a request ended before the sequence did.
+#[derive(Debug)]
 pub(crate) enum Fault {
     /// Another attempt may fare better, if it comes after this time.
     Passing {
+        kind: Kind,
         reason: String,
         after: Option<Duration>,
     },
     Lasting(RemoteError),
+}
+
+/// What a fault says about its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nothing more than that this request went wrong.
+    Glitch,
+    /// It has enough to do.
+    Busy,
+    /// It is gone, or about to go.
+    Away,
 }
 
 pub(crate) struct Stream {
@@ -69,13 +86,7 @@ pub(crate) struct Stream {
     pub traffic: Arc<Traffic>,
     pub to: UnboundedSender<News>,
     pub errand: Errand,
-    /// When the first attempt failed, of those that have failed in a row.
-    failing: Option<Instant>,
-    /// How many those are.
-    failures: u32,
-    /// Attempts in all.
-    attempts: u32,
-    /// Tokens received in all.
+    /// Tokens received.
     received: usize,
 }
 
@@ -86,27 +97,17 @@ impl Stream {
         to: UnboundedSender<News>,
         errand: Errand,
     ) -> Self {
-        Stream { server, traffic, to, errand, failing: None, failures: 0, attempts: 0, received: 0 }
+        Stream { server, traffic, to, errand, received: 0 }
     }
 
     /// Brings the sequence to its end, or says why not.
     pub async fn run(mut self) {
-        let last = loop {
-            self.traffic.request(self.failures > 0);
-            match self.attempt().await {
-                Ok(()) => break What::Over,
-                // Everything came; only the goodbye was lost.
-                Err(Fault::Passing { .. }) if self.is_complete() => break What::Over,
-                Err(Fault::Lasting(error)) => break What::Failed(error),
-                Err(Fault::Passing { reason, after }) => {
-                    self.failures += 1;
-                    let failing = self.failing.get_or_insert_with(Instant::now).elapsed();
-                    if failing >= self.server.patience.give_up {
-                        break What::Failed(self.give_up(failing, reason));
-                    }
-                    sleep(self.server.patience.before_attempt(self.failures, after)).await;
-                }
-            }
+        self.traffic.request(self.errand.again);
+        let last = match self.attempt().await {
+            Ok(()) => What::Over,
+            // Everything came; only the goodbye was lost.
+            Err(Fault::Passing { .. }) if self.is_complete() => What::Over,
+            Err(fault) => What::Broken(fault),
         };
         self.say(last);
     }
@@ -122,28 +123,17 @@ impl Stream {
         let _ = self.to.send(News { stream: self.errand.number, what });
     }
 
-    fn give_up(&self, failing: Duration, reason: String) -> RemoteError {
-        RemoteError::GaveUp {
-            url: self.server.url.clone(),
-            seconds: failing.as_secs(),
-            attempts: self.failures,
-            reason,
-        }
-    }
-
     async fn attempt(&mut self) -> Result<(), Fault> {
-        self.attempts += 1;
-        let name = format!("{}{:08x}", self.errand.name, self.attempts);
-        let ask = ask(&self.errand, &self.server.model, &name);
+        let ask = ask(&self.errand, &self.server.model);
         let (dialect, prompt) = (self.server.dialect, ask.prompt.len());
         let (mut reading, body) = (dialect.reading(&ask), dialect.request(&ask));
-        let patience = self.server.patience;
         let server = Arc::clone(&self.server);
+        let patience = &server.patience;
         let answer = self.wait_for(server.post(dialect.path(), body), patience.first).await?;
-        let mut response = self.accept(answer.map_err(|error| passing(cause(&error)))?).await?;
-        let (mut events, mut ended, mut received) = (Events::default(), false, 0);
+        let mut response = self.accept(answer.map_err(|error| broken(&error))?).await?;
+        let (mut events, mut ended) = (Events::default(), false);
         loop {
-            let limit = match received {
+            let limit = match self.received {
                 _ if ended => patience.quiet,
                 0 => patience.first,
                 _ => patience.stall,
@@ -153,7 +143,7 @@ impl Stream {
                 // What comes after the last token is only for the books.
                 _ if ended => return Ok(()),
                 Ok(Ok(None)) => return Err(passing("the connection was closed in mid-stream".to_owned())),
-                Ok(Err(error)) => return Err(passing(cause(&error))),
+                Ok(Err(error)) => return Err(broken(&error)),
                 Err(fault) => return Err(fault),
             };
             events.push(&packet);
@@ -172,13 +162,12 @@ impl Stream {
                     let found = self.recover(prompt, &missing, next).await?;
                     chunk.steps.splice(..0, found);
                 }
-                received += chunk.steps.len();
                 self.deliver(chunk.steps);
             }
             if events.pending() > LONGEST {
                 return Err(passing("a chunk has no end".to_owned()));
             }
-            if ended && received == 0 {
+            if ended && self.received == 0 {
                 return Err(passing("the server ended the sequence without a token".to_owned()));
             }
         }
@@ -197,7 +186,6 @@ impl Stream {
         self.errand.position += steps.len();
         self.errand.left -= steps.len();
         self.received += steps.len();
-        (self.failing, self.failures) = (None, 0);
         self.say(What::Steps(steps));
     }
 
@@ -216,7 +204,7 @@ impl Stream {
                 return Err(passing(format!("nothing came for {} s", limit.as_secs())));
             }
             if !self.server.is_alive().await {
-                return Err(passing("the server does not answer any more".to_owned()));
+                return Err(Fault::away("the server does not answer any more".to_owned()));
             }
         }
     }
@@ -236,13 +224,10 @@ impl Stream {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 Fault::Lasting(RemoteError::Key { url, status: status.as_u16() })
             }
-            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
-                Fault::Passing { reason: format!("it answered {status}: {said}"), after }
-            }
-            _ if status.is_server_error() => {
-                Fault::Passing { reason: format!("it answered {status}: {said}"), after }
-            }
-            _ => Fault::Lasting(RemoteError::Refused { url, status: status.as_u16(), message: said }),
+            _ => match kind(status) {
+                Some(kind) => Fault::Passing { kind, reason: format!("it answered {status}: {said}"), after },
+                None => Fault::Lasting(RemoteError::Refused { url, status: status.as_u16(), message: said }),
+            },
         })
     }
 
@@ -257,20 +242,46 @@ impl Stream {
     }
 }
 
-pub(crate) fn passing(reason: String) -> Fault {
-    Fault::Passing { reason, after: None }
+impl Fault {
+    pub fn away(reason: String) -> Self {
+        Fault::Passing { kind: Kind::Away, reason, after: None }
+    }
 }
 
-pub(crate) fn ask<'a>(errand: &'a Errand, model: &'a str, name: &'a str) -> Ask<'a> {
+pub(crate) fn passing(reason: String) -> Fault {
+    Fault::Passing { kind: Kind::Glitch, reason, after: None }
+}
+
+/// Something went wrong on the way. Where nobody even takes up a connection there is no server.
+pub(crate) fn broken(error: &reqwest::Error) -> Fault {
+    let kind = if error.is_connect() { Kind::Away } else { Kind::Glitch };
+    Fault::Passing { kind, reason: cause(error), after: None }
+}
+
+/// What a status says about the server; none where asking again would not help.
+fn kind(status: StatusCode) -> Option<Kind> {
+    match status {
+        StatusCode::TOO_MANY_REQUESTS => Some(Kind::Busy),
+        // What stands in front of a server says the first and the last when it is gone; it says the second itself.
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+            Some(Kind::Away)
+        }
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => Some(Kind::Glitch),
+        _ => status.is_server_error().then_some(Kind::Glitch),
+    }
+}
+
+pub(crate) fn ask<'a>(errand: &'a Errand, model: &'a str) -> Ask<'a> {
     Ask {
         model,
-        name,
+        name: &errand.name,
         prompt: &errand.tokens,
         tokens: errand.left,
         top_k: errand.top_k,
         sampling: errand.sampling,
         seed: seed(errand.key, errand.position),
         stop: &errand.stop,
+        seat: errand.seat,
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Traffic {
     requests: AtomicUsize,
     retries: AtomicUsize,
+    handed: AtomicUsize,
     received: AtomicUsize,
     wasted: AtomicUsize,
     narrow: AtomicUsize,
@@ -21,6 +22,8 @@ pub struct Tally {
     pub requests: usize,
     /// How many of them took up a sequence whose request had failed.
     pub retries: usize,
+    /// Sequences that went on at another server.
+    pub handed: usize,
     /// Tokens received.
     pub received: usize,
     /// Received tokens that no tree has: decoded past a fork or past the end of a sequence. What the server decoded
@@ -40,6 +43,7 @@ impl Traffic {
         Tally {
             requests: read(&self.requests),
             retries: read(&self.retries),
+            handed: read(&self.handed),
             received: read(&self.received),
             wasted: read(&self.wasted),
             narrow: read(&self.narrow),
@@ -51,6 +55,10 @@ impl Traffic {
     pub(crate) fn request(&self, again: bool) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.retries.fetch_add(usize::from(again), Ordering::Relaxed);
+    }
+
+    pub(crate) fn hand_over(&self, sequences: usize) {
+        self.handed.fetch_add(sequences, Ordering::Relaxed);
     }
 
     pub(crate) fn receive(&self, tokens: usize, narrow: usize) {

@@ -10,7 +10,7 @@ use eager_core::{Candidate, Token};
 use serde_json::{Value, json};
 
 use crate::dialect::{Missing, Step, llama};
-use crate::stream::{Fault, Stream, ask, passing};
+use crate::stream::{Fault, Stream, ask, broken, passing};
 
 impl Stream {
     /// The steps that were not reported after what has been received. `prompt` is how many tokens the running request
@@ -59,7 +59,9 @@ impl Stream {
         errand.tokens.truncate(prompt);
         errand.position -= received;
         errand.left = received + count;
-        let body = llama::replay(&ask(&errand, &self.server.model, ""));
+        // Its own slot is busy with the running request.
+        errand.seat = None;
+        let body = llama::replay(&ask(&errand, &self.server.model));
         let answer = self.exchange("/completion", body).await?;
         let all = llama::replayed(&answer).map_err(|flaw| self.judge(flaw))?;
         match all.strip_prefix(&self.errand.tokens[prompt..]) {
@@ -80,9 +82,9 @@ impl Stream {
     /// A request whose answer is short.
     async fn exchange(&self, path: &str, body: String) -> Result<Vec<u8>, Fault> {
         let limit = self.server.patience.first;
-        let broken = |error: reqwest::Error| passing(crate::server::cause(&error));
-        let response = self.wait_for(self.server.post(path, body), limit).await?.map_err(broken)?;
+        let response =
+            self.wait_for(self.server.post(path, body), limit).await?.map_err(|error| broken(&error))?;
         let response = self.accept(response).await?;
-        Ok(self.wait_for(response.bytes(), limit).await?.map_err(broken)?.to_vec())
+        Ok(self.wait_for(response.bytes(), limit).await?.map_err(|error| broken(&error))?.to_vec())
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::growth::Seed;
 use crate::leaf::{Harvest, Leaf};
-use crate::model::Words;
+use crate::model::Speech;
 use crate::request::{Kind, Vote};
 use crate::watched::News;
 
@@ -136,7 +136,7 @@ pub struct Said<'a> {
 }
 
 /// Log-probabilities as the two APIs have them. `offset` is the length of the text before, in characters.
-pub fn logprobs(kind: Kind, words: &dyn Words, said: &[Said<'_>], offset: usize) -> Value {
+pub fn logprobs(kind: Kind, words: &dyn Speech, said: &[Said<'_>], offset: usize) -> Value {
     let text = |token: Token| words.decode(&[token]);
     match kind {
         Kind::Chat => {

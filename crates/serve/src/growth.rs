@@ -19,7 +19,7 @@ use tokio::time::timeout_at;
 
 use crate::error::ApiError;
 use crate::keys::Visit;
-use crate::model::{Model, Words};
+use crate::model::{Model, Speech};
 use crate::options::{Defaults, Limits};
 use crate::queue::{Order, Queue, Refusal, Ticket};
 use crate::request::{Ask, Beginning};
@@ -118,7 +118,7 @@ pub fn grade(seed: &Seed, tree: &Tree) -> Outcome {
 /// Reads answers for the methods that look at them while they sample.
 #[derive(Debug)]
 struct Reader {
-    words: Arc<dyn Words>,
+    words: Arc<dyn Speech>,
     grader: Grader,
 }
 

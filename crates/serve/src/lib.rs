@@ -37,6 +37,6 @@ pub mod voice;
 pub mod watched;
 
 pub use keys::{Keys, KeysError};
-pub use model::{Model, Words};
+pub use model::{Model, Speech};
 pub use options::{Defaults, Limits, Options};
 pub use server::{ServeError, Server};

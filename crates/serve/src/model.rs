@@ -6,10 +6,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use eager_core::{Profile, Token};
-use eager_native::load::{ChatOptions, Checkpoint, LoadError, Message};
+use eager_native::load::{ChatOptions, LoadError, Message, Words};
 
 /// Text to tokens and back.
-pub trait Words: fmt::Debug + Send + Sync {
+pub trait Speech: fmt::Debug + Send + Sync {
     /// The tokens of a bare prompt. The error says what was wrong with the text.
     fn encode(&self, text: &str) -> Result<Vec<Token>, String>;
 
@@ -34,32 +34,33 @@ pub struct Model {
     pub reasoning_end: Vec<Token>,
     /// Where the model forks unless a request says otherwise.
     pub profile: Profile,
-    pub words: Arc<dyn Words>,
+    pub words: Arc<dyn Speech>,
 }
 
 impl Model {
-    /// A model whose files are here. `room` is how many tokens the engine's memory holds.
-    pub fn of(checkpoint: Arc<Checkpoint>, profile: Profile, room: usize) -> Result<Self, LoadError> {
+    /// A model whose words are here, wherever it runs. `context` is the smaller of what the model can look back on and what
+    /// the engine's memory holds.
+    pub fn new(words: Words, profile: Profile, context: usize, vocab: usize) -> Result<Self, LoadError> {
         let marker = profile.reasoning_end;
         // A model that would spell the mark out letter by letter was not trained to use it.
         let special = marker.find('>').map_or(marker, |end| &marker[..=end]);
-        let reasoning_end = match checkpoint.tokenizer.token(special) {
-            Some(_) => checkpoint.tokenizer.encode(marker)?,
+        let reasoning_end = match words.tokenizer.token(special) {
+            Some(_) => words.tokenizer.encode(marker)?,
             None => Vec::new(),
         };
         Ok(Model {
-            name: checkpoint.name.clone(),
-            context: checkpoint.config.context.min(room),
-            vocab: checkpoint.config.vocab,
-            stop: checkpoint.config.stop_tokens.clone(),
+            name: words.name.clone(),
+            context,
+            vocab,
+            stop: words.stop_tokens.clone(),
             reasoning_end,
             profile,
-            words: checkpoint,
+            words: Arc::new(words),
         })
     }
 }
 
-impl Words for Checkpoint {
+impl Speech for Words {
     fn encode(&self, text: &str) -> Result<Vec<Token>, String> {
         self.encode_prompt(text).map_err(|error| error.to_string())
     }

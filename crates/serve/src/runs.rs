@@ -27,7 +27,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::grow::{Ballot, Fork, Sum, Way, count_votes};
 use crate::leaf::finish_words;
-use crate::model::Words;
+use crate::model::Speech;
 use crate::voice::Voice;
 
 /// How deep runs may lie below the folder.
@@ -241,7 +241,7 @@ struct Branch<'a> {
     correct: Option<bool>,
 }
 
-fn tree(found: &Found, sample: &Sample, asked: Option<&Asked>, words: &Arc<dyn Words>) -> Value {
+fn tree(found: &Found, sample: &Sample, asked: Option<&Asked>, words: &Arc<dyn Speech>) -> Value {
     let spelled = Spelled::new(sample, words);
     let branches: Vec<Branch> =
         (0..sample.sequences.len()).map(|index| branch(sample, index, spelled.as_ref())).collect();
@@ -289,7 +289,7 @@ struct Spelled(Vec<Vec<String>>);
 impl Spelled {
     /// Spells all tokens with this server's words; `None` where they do not say what the run has written down, for then it
     /// was another model's.
-    fn new(sample: &Sample, words: &Arc<dyn Words>) -> Option<Self> {
+    fn new(sample: &Sample, words: &Arc<dyn Speech>) -> Option<Self> {
         let spell = |index: usize| {
             let sequence = &sample.sequences[index];
             let path: Vec<Token> = sample.path(index, |s| &s.tokens);

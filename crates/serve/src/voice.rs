@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use eager_core::Token;
 
-use crate::model::Words;
+use crate::model::Speech;
 
 /// Tokens that may wait for the rest of their character. A character has four bytes at most, so what has not become one
 /// by then never will.
@@ -17,7 +17,7 @@ const PATIENCE: usize = 16;
 /// Says a sequence aloud, token by token.
 #[derive(Debug, Clone)]
 pub struct Voice {
-    words: Arc<dyn Words>,
+    words: Arc<dyn Speech>,
     /// Strings that end the text; what follows them, and they themselves, are not said.
     stops: Arc<[String]>,
     /// The last tokens, of which the first `read` have been said.
@@ -34,7 +34,7 @@ pub struct Voice {
 }
 
 impl Voice {
-    pub fn new(words: Arc<dyn Words>, stops: Arc<[String]>) -> Self {
+    pub fn new(words: Arc<dyn Speech>, stops: Arc<[String]>) -> Self {
         Voice {
             words,
             stops,
@@ -134,7 +134,7 @@ mod tests {
     #[derive(Debug)]
     struct Bytes;
 
-    impl Words for Bytes {
+    impl Speech for Bytes {
         fn encode(&self, text: &str) -> Result<Vec<Token>, String> {
             Ok(text.bytes().map(Token::from).collect())
         }

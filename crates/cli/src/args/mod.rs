@@ -3,9 +3,11 @@
 mod engine;
 mod forking;
 mod number;
+mod remote;
 mod sampling;
 
 pub use engine::{EngineArgs, KvArg};
 pub use forking::{BaselineArgs, ForkingArgs, RuleArgs, recorded};
 pub use number::{at_least_one, at_least_zero, sequences};
+pub use remote::RemoteArgs;
 pub use sampling::{DrawArgs, SamplingArgs};

@@ -268,7 +268,7 @@ fn store(args: &Args, session: &Session, found: &Found) -> anyhow::Result<()> {
         anyhow::bail!("there is no configuration folder to store this in; name a file in EAGER_PROFILES")
     };
     let calibrated = Calibrated {
-        name: session.checkpoint.name.clone(),
+        name: session.name.clone(),
         theta_init: found.theta_init,
         theta_full: found.theta_full,
         suite: found.suite.clone(),

@@ -28,7 +28,7 @@ fn told(error: RunError) -> anyhow::Error {
 }
 
 fn open_session(args: &RunArgs) -> anyhow::Result<Session> {
-    let mut session = Session::open(args.model.as_deref(), &args.engine)?;
+    let mut session = Session::open(args.model.as_deref(), &args.engine, &args.remote)?;
     session.use_profile(args.rules.profile.as_deref())?;
     Ok(session)
 }
@@ -86,6 +86,9 @@ fn grow(
     let mut show = Show::new(campaign.trials().len(), interrupt);
     let result = campaign.run(&mut subject.session.engine, &spell, &pace, &mut show);
     drop(show);
+    if let Some(traffic) = subject.session.engine.traffic() {
+        eprintln!("eager: {traffic}");
+    }
     let again = format!(
         "what is finished is in {}; the same command with --out {0} --resume goes on",
         root.display()

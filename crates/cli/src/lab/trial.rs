@@ -13,8 +13,8 @@ use eager_lab::run::{FORMAT, Manifest, ModelInfo, Parameters, SuiteInfo};
 use eager_lab::suite::Suite;
 use serde_json::{Value, json};
 
-use crate::args::{BaselineArgs, DrawArgs, EngineArgs, RuleArgs, at_least_one, recorded};
-use crate::session::{Session, kernel};
+use crate::args::{BaselineArgs, DrawArgs, EngineArgs, RemoteArgs, RuleArgs, at_least_one, recorded};
+use crate::session::Session;
 use crate::{Usage, sentence};
 
 /// What all commands that run methods over suites share.
@@ -55,6 +55,8 @@ pub struct RunArgs {
     pub baselines: BaselineArgs,
     #[command(flatten)]
     pub engine: EngineArgs,
+    #[command(flatten)]
+    pub remote: RemoteArgs,
 }
 
 /// An option and the values that a sweep gives it, as in `--vary regrow-first=likely,path`.
@@ -189,10 +191,10 @@ pub struct Subject<'a> {
 impl<'a> Subject<'a> {
     pub fn new(session: &'a mut Session, suite: Suite, args: &RunArgs) -> anyhow::Result<Self> {
         let model = ModelInfo {
-            name: session.checkpoint.name.clone(),
+            name: session.name.clone(),
             hash: session.hash()?.to_owned(),
             path: args.model.as_ref().map(|path| path.display().to_string()),
-            engine: format!("native {} {}", kernel(&args.engine)?, args.engine.kv.name()),
+            engine: session.engine_name(&args.engine)?,
         };
         let encode = |problem: &eager_lab::suite::Problem| {
             session.encode(&problem.message, args.system.as_deref(), args.raw)

@@ -36,8 +36,13 @@ pub struct Task {
     pub secret: bool,
 }
 
-/// Spells tokens; may be asked from anywhere.
-pub type Speller = Arc<dyn Fn(&[Token]) -> String + Send + Sync>;
+/// Spells tokens; may be asked from anywhere. It can fail where the one who knows the words is a server.
+pub type Speller = Arc<dyn Fn(&[Token]) -> Result<String, Unspelled> + Send + Sync>;
+
+/// Why there is no text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the text of a sequence cannot be had: {0}")]
+pub struct Unspelled(pub String);
 
 impl Task {
     /// Methods that look at answers while they go on (ESC) get to read them.
@@ -61,8 +66,9 @@ impl fmt::Debug for Reader {
 
 impl Answers for Reader {
     fn answers(&self, paths: &[Vec<Token>]) -> Vec<Option<String>> {
-        let responses: Vec<String> = paths.iter().map(|path| (self.spell)(path)).collect();
-        self.problem.judge.answers(&responses)
+        // What cannot be read has no answer. The run ends for the same reason, when it comes to write its texts down.
+        let spelled: Result<Vec<String>, _> = paths.iter().map(|path| (self.spell)(path)).collect();
+        spelled.map_or_else(|_| vec![None; paths.len()], |responses| self.problem.judge.answers(&responses))
     }
 }
 
@@ -73,6 +79,8 @@ pub enum BenchError {
     /// Somebody wants it to end; what was being graded is decoded again later.
     #[error("it was stopped")]
     Stopped,
+    #[error(transparent)]
+    Unspelled(#[from] Unspelled),
     #[error(transparent)]
     Run(#[from] RunError),
     #[error("the engine stopped: {0}")]
@@ -174,8 +182,9 @@ impl<E: Engine> Bench<'_, E> {
         let stop = Arc::clone(&self.pace.stop);
         let mut grown = |index: usize, tree: Tree, seconds: f64| {
             let task: &Task = &tasks[index];
-            let graded = grade(task, &tree, &*spell, &stop)?;
-            Ok(folder.append(&sample(task, &tree, &graded, seconds, cap, &*spell))?)
+            let texts = texts(&tree, &spell)?;
+            let graded = grade(task, &tree, &texts, &stop)?;
+            Ok(folder.append(&sample(task, &tree, &graded, seconds, cap, texts))?)
         };
         self.grow(waiting, &mut grown, observer)
     }
@@ -195,7 +204,7 @@ impl<E: Engine> Bench<'_, E> {
         observer.stage(Stage::First, tasks.len(), tasks.len() - waiting.len());
         let mut grown = |index: usize, tree: Tree, seconds: f64| {
             let task: &Task = &tasks[index];
-            let graded = grade(task, &tree, &*spell, &stop)?;
+            let graded = grade(task, &tree, &texts(&tree, &spell)?, &stop)?;
             let entry = Entry { id: task.problem.id.clone(), seconds, graded };
             Ok(passes.append(&PassLine { entry, tree })?)
         };
@@ -223,14 +232,11 @@ impl<E: Engine> Bench<'_, E> {
                     from: From::Place(place.clone()),
                     strategy: plan.reallocate(how, standings[index].sequences, extra[index]),
                 }),
-                _ => folder.append(&sample(
-                    task,
-                    &place.tree()?,
-                    &entry.graded,
-                    entry.seconds,
-                    cap,
-                    &*spell,
-                ))?,
+                _ => {
+                    let tree = place.tree()?;
+                    let texts = texts(&tree, &spell)?;
+                    folder.append(&sample(task, &tree, &entry.graded, entry.seconds, cap, texts))?;
+                }
             }
         }
         if waiting.is_empty() {
@@ -240,9 +246,10 @@ impl<E: Engine> Bench<'_, E> {
         observer.stage(Stage::Second, chosen, chosen - waiting.len());
         let mut grown = |index: usize, tree: Tree, seconds: f64| {
             let task: &Task = &tasks[index];
-            let graded = grade(task, &tree, &*spell, &stop)?;
+            let texts = texts(&tree, &spell)?;
+            let graded = grade(task, &tree, &texts, &stop)?;
             let seconds = first[index].0.seconds + seconds;
-            Ok(folder.append(&sample(task, &tree, &graded, seconds, cap, &*spell))?)
+            Ok(folder.append(&sample(task, &tree, &graded, seconds, cap, texts))?)
         };
         self.grow(waiting, &mut grown, observer)
     }
@@ -280,15 +287,14 @@ pub(crate) fn sort(folder: &mut Folder, tasks: &[Task]) -> Result<(), RunError> 
     folder.sort(&ids)
 }
 
+/// The text of every sequence.
+fn texts(tree: &Tree, spell: &Speller) -> Result<Vec<String>, Unspelled> {
+    tree.ids().map(|id| spell(&tree.path(id))).collect()
+}
+
 /// Grades every sequence of a tree.
-fn grade(
-    task: &Task,
-    tree: &Tree,
-    spell: &dyn Fn(&[Token]) -> String,
-    stop: &AtomicBool,
-) -> Result<Outcome, BenchError> {
-    let responses: Vec<String> = tree.ids().map(|id| spell(&tree.path(id))).collect();
-    let verdicts = task.problem.grade_all_unless(&responses, stop).map_err(|error| match error {
+fn grade(task: &Task, tree: &Tree, texts: &[String], stop: &AtomicBool) -> Result<Outcome, BenchError> {
+    let verdicts = task.problem.grade_all_unless(texts, stop).map_err(|error| match error {
         JudgeError::Stopped => BenchError::Stopped,
         error => BenchError::Judge { id: task.problem.id.clone(), error },
     })?;
@@ -308,10 +314,10 @@ fn sample(
     graded: &Outcome,
     seconds: f64,
     cap: usize,
-    spell: &dyn Fn(&[Token]) -> String,
+    texts: Vec<String>,
 ) -> Sample {
     let (id, known) = (task.problem.id.clone(), task.problem.judge.kind() != Kind::None);
-    let mut sample = Sample::new(id, task.prompt.tokens.len(), tree, graded, known, spell);
+    let mut sample = Sample::new(id, task.prompt.tokens.len(), tree, graded, known, texts);
     sample.seconds = seconds;
     sample.saturated = tree.len() >= cap;
     if task.secret {

@@ -48,16 +48,16 @@ pub struct SampleSequence {
 }
 
 impl Sample {
-    /// A tree as a line. `known` says that the right answer is known; `text` spells a sequence's whole path.
+    /// A tree as a line. `known` says that the right answer is known; `texts` are those of the sequences' whole paths.
     pub fn new(
         id: String,
         prompt_tokens: usize,
         tree: &Tree,
         graded: &Outcome,
         known: bool,
-        text: impl Fn(&[Token]) -> String,
+        texts: Vec<String>,
     ) -> Self {
-        let sequence = |id: SeqId| {
+        let sequence = |(id, text): (SeqId, String)| {
             let sequence = tree.get(id);
             SampleSequence {
                 tokens: sequence.tokens.clone(),
@@ -67,7 +67,7 @@ impl Sample {
                 fork_at: sequence.fork_at,
                 forced: sequence.forced.clone(),
                 finish: sequence.finish,
-                text: text(&tree.path(id)),
+                text,
                 answer: graded.answers[id.0].clone(),
                 correct: known.then_some(graded.correct[id.0]),
                 weight: sequence.weight,
@@ -76,7 +76,7 @@ impl Sample {
         Sample {
             id,
             prompt_tokens,
-            sequences: tree.ids().map(sequence).collect(),
+            sequences: tree.ids().zip(texts).map(sequence).collect(),
             tokens_generated: tree.tokens_generated(),
             sequences_total: tree.len(),
             saturated: false,

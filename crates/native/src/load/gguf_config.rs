@@ -136,7 +136,11 @@ fn rope_factors(keys: &Keys<'_, '_>, head_dim: usize) -> Result<Option<Vec<f32>>
     Ok(Some(factors.into_iter().map(|f| f * linear).collect()))
 }
 
-fn stop_tokens(gguf: &Gguf<'_>, tokenizer: &Tokenizer, vocab: usize) -> Result<Vec<u32>, LoadError> {
+pub(super) fn stop_tokens(
+    gguf: &Gguf<'_>,
+    tokenizer: &Tokenizer,
+    vocab: usize,
+) -> Result<Vec<u32>, LoadError> {
     let mut stop = Vec::new();
     for key in ["eos_token_id", "eot_token_id", "eom_token_id"] {
         stop.extend(gguf.token(&format!("tokenizer.ggml.{key}"))?);
@@ -144,7 +148,7 @@ fn stop_tokens(gguf: &Gguf<'_>, tokenizer: &Tokenizer, vocab: usize) -> Result<V
     end_tokens(stop, tokenizer, vocab, gguf.file)
 }
 
-fn bos(gguf: &Gguf<'_>) -> Result<Option<u32>, LoadError> {
+pub(super) fn bos(gguf: &Gguf<'_>) -> Result<Option<u32>, LoadError> {
     let by_default = match gguf.str("tokenizer.ggml.model")? {
         Some("llama") => true,
         _ => gguf.str("tokenizer.ggml.pre")?.and_then(pretokenize::find).is_some_and(|pre| pre.adds_bos),

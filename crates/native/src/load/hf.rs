@@ -10,7 +10,7 @@ use safetensors::tensor::{Dtype, Metadata};
 use serde_json::Value;
 
 use super::bytes::Bytes;
-use super::{ChatTemplate, Checkpoint, DType, Entry, LoadError, Tokenizer, hf_config};
+use super::{ChatTemplate, Checkpoint, DType, Entry, LoadError, Tokenizer, Words, hf_config};
 
 const INDEX: &str = "model.safetensors.index.json";
 const WHOLE_FOLDER: &str = "download the whole folder of the model, or give a .gguf file";
@@ -40,14 +40,43 @@ pub(super) fn open_file(path: &Path) -> Result<Checkpoint, LoadError> {
     open(folder, &[path.to_owned()])
 }
 
-fn open(folder: &Path, files: &[PathBuf]) -> Result<Checkpoint, LoadError> {
+/// How the model of a folder reads and writes; its weights may be elsewhere.
+pub(super) fn words(folder: &Path) -> Result<Words, LoadError> {
+    if !folder.join("tokenizer.json").is_file() {
+        let advice = "a model's tokenizer.json and tokenizer_config.json are enough to speak to a server";
+        return Err(LoadError::Incomplete { folder: folder.to_owned(), missing: "tokenizer.json", advice });
+    }
     let config_json = folder.join("config.json").display().to_string();
-    let settings = hf_config::Settings {
+    let settings = settings(folder, &config_json)?;
+    let tokenizer = read_tokenizer(folder)?;
+    Ok(Words {
+        name: called(folder),
+        stop_tokens: settings.stop_tokens(&tokenizer, tokenizer.len())?,
+        bos: settings.bos(&tokenizer),
+        chat: chat_template(folder, &settings)?,
+        tokenizer,
+    })
+}
+
+/// What the JSON files of a folder say; `file` is the one to name in errors.
+fn settings<'a>(folder: &Path, file: &'a str) -> Result<hf_config::Settings<'a>, LoadError> {
+    Ok(hf_config::Settings {
         config: read_json(folder, "config.json")?.unwrap_or_default(),
         generation: read_json(folder, "generation_config.json")?.unwrap_or_default(),
         tokenizer: read_json(folder, "tokenizer_config.json")?.unwrap_or_default(),
-        file: &config_json,
-    };
+        file,
+    })
+}
+
+/// The folder's own name, whatever way led to it.
+fn called(folder: &Path) -> String {
+    let resolved = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    resolved.file_name().map_or_else(|| name_of(folder), |name| name.to_string_lossy().into_owned())
+}
+
+fn open(folder: &Path, files: &[PathBuf]) -> Result<Checkpoint, LoadError> {
+    let config_json = folder.join("config.json").display().to_string();
+    let settings = settings(folder, &config_json)?;
     let mut tokenizer = read_tokenizer(folder)?;
     let mut tensors = HashMap::new();
     let mut bytes = Vec::new();
@@ -69,8 +98,7 @@ fn open(folder: &Path, files: &[PathBuf]) -> Result<Checkpoint, LoadError> {
     let config = settings.read(&tokenizer, vocab)?;
     tokenizer.limit_to(vocab);
     let chat = chat_template(folder, &settings)?;
-    let resolved = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    let name = resolved.file_name().map_or_else(|| name_of(folder), |n| n.to_string_lossy().into_owned());
+    let name = called(folder);
     let checkpoint = Checkpoint { config, tokenizer, chat, name, file: name_of(folder), tensors, bytes };
     checkpoint.check_tensors()?;
     Ok(checkpoint)

@@ -186,7 +186,7 @@ impl Settings<'_> {
         Ok((theta, factors.filter(|f: &Vec<f32>| f.iter().any(|x| *x != 1.0))))
     }
 
-    fn stop_tokens(&self, tokenizer: &Tokenizer, vocab: usize) -> Result<Vec<u32>, LoadError> {
+    pub(super) fn stop_tokens(&self, tokenizer: &Tokenizer, vocab: usize) -> Result<Vec<u32>, LoadError> {
         let mut named = Vec::new();
         for settings in [&self.config, &self.generation] {
             let ids = match &settings["eos_token_id"] {
@@ -203,7 +203,7 @@ impl Settings<'_> {
         end_tokens(named, tokenizer, vocab, self.file)
     }
 
-    fn bos(&self, tokenizer: &Tokenizer) -> Option<u32> {
+    pub(super) fn bos(&self, tokenizer: &Tokenizer) -> Option<u32> {
         let bos = self.token_text("bos_token").and_then(|text| tokenizer.token(text));
         match self.tokenizer.get("add_bos_token").and_then(Value::as_bool) {
             Some(true) => bos,

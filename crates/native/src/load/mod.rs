@@ -25,6 +25,7 @@ mod quiet;
 pub(crate) mod runs;
 mod tensor;
 mod tokenizer;
+mod words;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -34,6 +35,7 @@ pub use config::{Architecture, Config, RopeStyle};
 pub use error::LoadError;
 pub use tensor::{DType, Tensor};
 pub use tokenizer::Tokenizer;
+pub use words::Words;
 
 use bytes::Bytes;
 
@@ -157,13 +159,7 @@ impl Checkpoint {
     /// The tokens of a prompt, with the model's first token in front where its files ask for one and the text
     /// (as chat templates like to) has not brought it along.
     pub fn encode_prompt(&self, text: &str) -> Result<Vec<u32>, LoadError> {
-        let mut ids = self.tokenizer.encode(text)?;
-        if let Some(bos) = self.config.bos
-            && ids.first() != Some(&bos)
-        {
-            ids.insert(0, bos);
-        }
-        Ok(ids)
+        Ok(words::begun_with(self.config.bos, self.tokenizer.encode(text)?))
     }
 
     /// All the tensors that the model needs, no tensor that we would silently ignore.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Ask, Chunk, Flaw, Missing, Step, logprob, order, parse};
 
 pub(super) fn request(ask: &Ask<'_>) -> Value {
-    json!({
+    let mut body = json!({
         "prompt": ask.prompt,
         "n_predict": ask.tokens,
         "n_probs": ask.top_k,
@@ -23,7 +23,19 @@ pub(super) fn request(ask: &Ask<'_>) -> Value {
         // Our order, and nothing else that the server may have been started with.
         "samplers": ["temperature", "top_k", "top_p", "min_p"],
         "seed": ask.seed,
-    })
+    });
+    if let Some(seat) = ask.seat {
+        body["id_slot"] = seat.into();
+    }
+    body
+}
+
+/// Where a slot is saved or restored, and what to send there. A slot has one file, so that there are never more of them.
+pub(crate) fn slot(action: &str, seat: usize, file_of: usize) -> (String, String) {
+    (
+        format!("/slots/{seat}?action={action}"),
+        json!({"filename": format!("eager-{file_of}.bin")}).to_string(),
+    )
 }
 
 /// The same request again, answered at once and with all ids: those within a character, too.
@@ -37,7 +49,7 @@ pub(crate) fn replay(ask: &Ask<'_>) -> String {
 /// with whole characters alone; they are those of the model nevertheless.
 pub(crate) fn probe(prompt: &[Token], top_k: usize, whole: Token) -> String {
     let sampling = Sampling { temperature: 0.0, top_p: 1.0, top_k: 0, min_p: 0.0 };
-    let ask = Ask { model: "", name: "", prompt, tokens: 1, top_k, sampling, seed: 0, stop: &[] };
+    let ask = Ask { model: "", name: "", prompt, tokens: 1, top_k, sampling, seed: 0, stop: &[], seat: None };
     let mut body = request(&ask);
     body["stream"] = false.into();
     body["logit_bias"] = json!([[whole, 1000.0]]);

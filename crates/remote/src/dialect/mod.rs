@@ -40,6 +40,8 @@ pub(crate) struct Ask<'a> {
     pub sampling: Sampling,
     pub seed: u32,
     pub stop: &'a [Token],
+    /// The slot to be decoded in, where the server has slots and we choose.
+    pub seat: Option<usize>,
 }
 
 /// One token of the answer with its candidates, best first.

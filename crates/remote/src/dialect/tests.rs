@@ -4,7 +4,7 @@ use super::*;
 
 fn ask(prompt: &[Token]) -> Ask<'_> {
     let sampling = Sampling { temperature: 0.5, top_p: 0.9, top_k: 0, min_p: 0.1 };
-    Ask { model: "m", name: "n", prompt, tokens: 7, top_k: 2, sampling, seed: 11, stop: &[2, 3] }
+    Ask { model: "m", name: "n", prompt, tokens: 7, top_k: 2, sampling, seed: 11, stop: &[2, 3], seat: None }
 }
 
 fn c(token: Token, logprob: f32) -> Candidate {

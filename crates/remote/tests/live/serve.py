@@ -1,6 +1,6 @@
 """A real llama-server with a model: prints its address and serves until its standard input is closed.
 
-usage: serve.py MODEL SLOTS CONTEXT THREADS
+usage: serve.py MODEL SLOTS CONTEXT THREADS [FOLDER FOR SAVED SLOTS]
 """
 
 import sys
@@ -15,6 +15,9 @@ def main() -> None:
     params.n_parallel = slots
     params.n_ctx = slots * context
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+    if sys.argv[5:]:
+        params.slot_save_path = sys.argv[5].rstrip("/") + "/"
+        params.kv_unified = False
     # Any free port.
     params.port = 0
     server = xllamacpp.Server(params)

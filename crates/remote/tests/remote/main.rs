@@ -2,6 +2,7 @@
 
 mod connect;
 mod faults;
+mod fleet;
 mod model;
 mod reference;
 mod server;

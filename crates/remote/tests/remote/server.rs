@@ -29,6 +29,8 @@ pub enum Fault {
     /// Silence everywhere.
     Dead(usize),
     Status(u16, Option<&'static str>),
+    /// 429 when more requests than these are being answered.
+    Crowded(usize),
     /// So many candidates instead of those asked for.
     Narrow(usize),
     /// So many tokens in a chunk.
@@ -55,6 +57,8 @@ pub struct Shared {
     pub requests: AtomicUsize,
     /// Requests that are being answered.
     pub decoding: AtomicUsize,
+    /// Requests that were turned away for being too many.
+    pub refused: AtomicUsize,
     /// Prompts of the requests for tokens.
     pub prompts: Mutex<Vec<Vec<u32>>>,
     stopped: AtomicBool,
@@ -93,6 +97,7 @@ impl Server {
             plan: Box::new(plan),
             requests: AtomicUsize::new(0),
             decoding: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
             prompts: Mutex::default(),
             stopped: AtomicBool::new(false),
             dead: AtomicBool::new(false),
@@ -215,6 +220,12 @@ impl Shared {
             let header = after.map(|after| format!("Retry-After: {after}\r\n")).unwrap_or_default();
             return answer(stream, status, &header, r#"{"error":{"message":"not now"}}"#);
         }
+        if let Fault::Crowded(most) = fault
+            && self.decoding.load(Ordering::Relaxed) > most
+        {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return answer(stream, 429, "", r#"{"error":{"message":"too many requests"}}"#);
+        }
         let Some(dialect) = self.dialect else { return Ok(()) };
         let ask = Ask::read(dialect, body);
         self.prompts.lock().unwrap().push(ask.prompt.clone());
@@ -238,6 +249,7 @@ impl Shared {
                 Fault::Error(after) if sent >= after => {
                     return write!(stream, "data: {{\"error\":{{\"message\":\"out of memory\"}}}}\n\n");
                 }
+                Fault::Crowded(_) => std::thread::sleep(Duration::from_millis(1)),
                 Fault::Slow(pause) => std::thread::sleep(Duration::from_millis(pause)),
                 _ => {}
             }

@@ -16,15 +16,16 @@ use serde_json::{Value, json};
 pub const HARD: &str = "Using each of 5, 8, 30, 43, 28 exactly once, make 68.";
 pub const EASY: &str = "What is 888 * 27 + 271?";
 
-static ACORN: OnceLock<(Arc<Checkpoint>, Arc<Weights>)> = OnceLock::new();
+static WEIGHTS: OnceLock<Arc<Weights>> = OnceLock::new();
 
-fn acorn() -> (Arc<Checkpoint>, Arc<Weights>) {
-    let load = || {
-        let checkpoint = Checkpoint::from_gguf_bytes(eager_acorn::GGUF).unwrap();
-        let weights = Weights::load(&checkpoint, Isa::detect()).unwrap();
-        (Arc::new(checkpoint), Arc::new(weights))
-    };
-    ACORN.get_or_init(load).clone()
+/// acorn's engine and what the server knows of it.
+fn acorn() -> (NativeEngine, Model) {
+    let checkpoint = Checkpoint::from_gguf_bytes(eager_acorn::GGUF).unwrap();
+    let load = || Arc::new(Weights::load(&checkpoint, Isa::detect()).unwrap());
+    let weights = Arc::clone(WEIGHTS.get_or_init(load));
+    let engine = NativeEngine::new(weights, EngineOptions { threads: 2, ..EngineOptions::default() }).unwrap();
+    let (context, vocab) = (checkpoint.config.context, checkpoint.config.vocab);
+    (engine, Model::new(checkpoint.into(), Profile::of("acorn"), context, vocab).unwrap())
 }
 
 /// A running server, stopped when it is dropped.
@@ -40,9 +41,7 @@ impl Service {
     }
 
     pub fn with(options: Options) -> Self {
-        let (checkpoint, weights) = acorn();
-        let engine = NativeEngine::new(weights, EngineOptions { threads: 2, ..EngineOptions::default() }).unwrap();
-        let model = Model::of(checkpoint, Profile::of("acorn"), usize::MAX).unwrap();
+        let (engine, model) = acorn();
         let options = Options { address: SocketAddr::from(([127, 0, 0, 1], 0)), ..options };
         // The server has a runtime of its own, and must not be started from within a test's.
         let server = std::thread::spawn(move || Server::start(engine, model, options)).join().unwrap().unwrap();

@@ -1,0 +1,77 @@
+//! How the model reads and writes: by its files, or by the word of the server that runs it.
+
+use eager_core::Token;
+use eager_native::load::{ChatOptions, LoadError, Message, Words};
+use eager_remote::{RemoteError, ServerWords, Turn};
+
+#[derive(Debug)]
+pub enum Language {
+    Files(Words),
+    Server(ServerWords),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LanguageError {
+    #[error(transparent)]
+    Files(#[from] LoadError),
+    #[error(transparent)]
+    Server(#[from] RemoteError),
+}
+
+impl Language {
+    /// The prompt of a problem: as the model's chat template writes it, or the bare text.
+    pub fn prompt(
+        &self,
+        problem: &str,
+        system: Option<&str>,
+        raw: bool,
+    ) -> Result<Vec<Token>, LanguageError> {
+        let turns: Vec<Turn<'_>> =
+            system.map(|text| ("system", text)).into_iter().chain([("user", problem)]).collect();
+        match self {
+            Language::Files(words) => {
+                let messages = turns.iter().map(|&(role, text)| Message::new(role, text));
+                let text = match &words.chat {
+                    Some(chat) if !raw => {
+                        chat.render(&messages.collect::<Vec<_>>(), &ChatOptions::default())?
+                    }
+                    _ => problem.to_owned(),
+                };
+                Ok(words.encode_prompt(&text)?)
+            }
+            Language::Server(words) if raw => Ok(words.encode(problem, true)?),
+            Language::Server(words) => Ok(words.chat(&turns)?),
+        }
+    }
+
+    /// The text of tokens. Special ones are kept: they show where reasoning ends.
+    pub fn text(&self, tokens: &[Token]) -> Result<String, LanguageError> {
+        match self {
+            Language::Files(words) => Ok(words.tokenizer.decode(tokens)),
+            Language::Server(words) => Ok(words.decode(tokens)?),
+        }
+    }
+
+    pub fn stop_tokens(&self) -> &[Token] {
+        match self {
+            Language::Files(words) => &words.stop_tokens,
+            Language::Server(words) => words.stop_tokens(),
+        }
+    }
+
+    /// The tokens of a marker, if what it begins with is a token by itself; a model that would spell it out letter by letter
+    /// was not trained to use it.
+    pub fn marker(&self, marker: &str) -> Result<Vec<Token>, LanguageError> {
+        let special = marker.find('>').map_or(marker, |end| &marker[..=end]);
+        match self {
+            Language::Files(words) => match words.tokenizer.token(special) {
+                Some(_) => Ok(words.tokenizer.encode(marker)?),
+                None => Ok(Vec::new()),
+            },
+            Language::Server(words) => match words.encode(special, false)?.len() {
+                1 => Ok(words.encode(marker, false)?),
+                _ => Ok(Vec::new()),
+            },
+        }
+    }
+}

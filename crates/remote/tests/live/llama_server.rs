@@ -1,0 +1,98 @@
+//! llama-server.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use eager_core::{Method, Prompt, Sampling, Settings, Tree};
+use eager_native::load::Checkpoint;
+
+use crate::agreement::{Pair, embedded, grow, plan, prompts};
+use crate::server::{Live, acorn, connect};
+
+/// Where llama.cpp rounds activations to 8 bits and the embedded engine to 16, log-probabilities differ by up to this.
+const ROUNDING: f32 = 0.1;
+
+/// Has a check made on acorn, by a server with four slots, if there is one.
+fn on_acorn(check: impl FnOnce(&Pair)) {
+    let file = acorn("acorn-q8_0.gguf");
+    let Some(live) = Live::llama_server(&file, 4) else { return };
+    let checkpoint = Checkpoint::open(&file).unwrap();
+    check(&Pair { url: live.url.clone(), checkpoint, rounding: ROUNDING });
+}
+
+#[test]
+fn greedy_text_is_that_of_the_embedded_engine() {
+    on_acorn(Pair::greedy_text_is_the_same);
+}
+
+#[test]
+fn forks_are_where_the_embedded_engine_forks() {
+    on_acorn(Pair::forks_are_at_the_same_places);
+}
+
+#[test]
+fn every_method_finishes() {
+    on_acorn(Pair::every_method_finishes);
+}
+
+/// So hot that acorn writes bytes at random: many a token is half a character, which the server does not report.
+#[test]
+fn tokens_within_a_character_are_found() {
+    on_acorn(|Pair { url, checkpoint, .. }| {
+        let mut hot = prompts(checkpoint, 4.0);
+        hot.truncate(2);
+        for prompt in &mut hot {
+            let sampling = Sampling { temperature: 4.0, top_p: 1.0, ..Sampling::default() };
+            prompt.settings = Arc::new(Settings { sampling, max_tokens: 60, ..(*prompt.settings).clone() });
+        }
+        let mut engine = connect(url);
+        let trees = grow(&mut engine, Method::FullParallel, &plan(2), &hot);
+        let tally = engine.traffic().tally();
+        eprintln!("{tally:?}");
+        let tokens = trees.iter().map(Tree::tokens_generated).sum::<usize>();
+        assert_eq!((tally.received, tally.retries), (tokens, 0));
+        let halves = trees.iter().flat_map(Tree::sequences).flat_map(|s| &s.tokens);
+        let halves =
+            halves.filter(|&&token| checkpoint.tokenizer.decode(&[token]).contains('\u{fffd}')).count();
+        assert!(halves > 10, "{halves} tokens are no characters");
+    });
+}
+
+/// A model whose vocabulary has pieces of characters: what the server does not report is found out, and is what the
+/// embedded engine decodes.
+#[test]
+fn pictures_come_through_whole() {
+    let Some(file) = std::env::var_os("EAGER_TEST_SMOLLM2").map(PathBuf::from) else {
+        eprintln!("skipped: EAGER_TEST_SMOLLM2 names no model");
+        return;
+    };
+    let Some(live) = Live::llama_server(&file, 2) else { return };
+    let checkpoint = Checkpoint::open(&file).unwrap();
+    let pair = Pair { url: live.url.clone(), checkpoint, rounding: ROUNDING };
+    let checkpoint = &pair.checkpoint;
+    let settings = Arc::new(Settings {
+        sampling: Sampling { temperature: 0.0, ..Sampling::default() },
+        max_tokens: 48,
+        stop: checkpoint.config.stop_tokens.clone(),
+        ..Settings::default()
+    });
+    let prompt = |(key, text): (u64, &str)| {
+        let tokens = checkpoint.encode_prompt(text).unwrap().into();
+        Prompt { tokens, settings: Arc::clone(&settings), key, answers: None }
+    };
+    let texts = [
+        "\u{1f600}\u{1f601}\u{1f600}\u{1f601}\u{1f600}\u{1f601}",
+        "\u{4f60}\u{597d}\u{ff0c}\u{4f60}\u{597d}\u{ff0c}\u{4f60}",
+    ];
+    let prompts: Vec<Prompt> = (0..).zip(texts).map(prompt).collect();
+    let ours = grow(&mut embedded(checkpoint), Method::FullParallel, &plan(1), &prompts);
+    let mut engine = connect(&pair.url);
+    let theirs = grow(&mut engine, Method::FullParallel, &plan(1), &prompts);
+    for (ours, theirs) in ours.iter().zip(&theirs) {
+        eprintln!("{:?}", checkpoint.tokenizer.decode(&theirs.sequences()[0].tokens));
+        eprintln!("{:?}", checkpoint.tokenizer.decode(&ours.sequences()[0].tokens));
+        assert!(pair.same_but_for_ties(ours, theirs));
+    }
+    let tokens = theirs.iter().map(Tree::tokens_generated).sum::<usize>();
+    assert_eq!((engine.traffic().tally().received, engine.traffic().tally().retries), (tokens, 0));
+}
