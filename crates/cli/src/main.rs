@@ -11,6 +11,7 @@ mod lab;
 mod language;
 mod picture;
 mod progress;
+mod serve;
 mod session;
 mod solve;
 mod table;
@@ -46,6 +47,8 @@ enum Command {
     Analyze(lab::analyze::Args),
     /// Tables and pictures of any set of runs, as HTML and Markdown
     Report(lab::report::Args),
+    /// Serve the model over HTTP, as OpenAI's API: whoever asks for n samples gets those that EAGer grows
+    Serve(Box<serve::Args>),
     /// The embedded engine: what it runs on here, and how fast it is
     #[command(subcommand)]
     Engine(engine::Command),
@@ -94,6 +97,7 @@ fn main() -> ExitCode {
         Command::Sweep(args) => lab::sweep::run(&args),
         Command::Analyze(args) => lab::analyze::run(&args),
         Command::Report(args) => lab::report::run(&args),
+        Command::Serve(args) => serve::run(*args),
         Command::Engine(command) => engine::run(&command),
     };
     match result {
