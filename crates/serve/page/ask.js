@@ -124,6 +124,7 @@ export class Ask {
       this.tree = new Tree(data);
       this.viewer.show(this.tree, () => this.settled());
       this.say("Growing.");
+      byId("status").scrollIntoView({ block: "start", behavior: this.viewer.picture.still.matches ? "auto" : "smooth" });
       return;
     }
     this.tree.hear(name, data);

@@ -46,7 +46,8 @@ function describe(tree, spot) {
   const owner = tree.owner(spot.branch, spot.at);
   const own = spot.at - owner.at;
   const forced = owner.forced.has(spot.at) ? ", chosen by the method" : "";
-  const token = owner.hasText ? `“${visibleText(owner.text[own])}” ` : "";
+  const text = owner.text[own];
+  const token = !owner.hasText ? "" : text === "" ? "(no text) " : `“${visibleText(text)}” `;
   return {
     token,
     where: `Branch ${spot.branch.id}, token ${spot.at + 1}`,

@@ -100,7 +100,7 @@ export class Picture {
     const ease = this.still.matches || seconds === 0 ? 1 : 1 - Math.exp(-seconds * 9);
     const live = tree.branches.filter((branch) => tree.visible(branch));
     this.longest = live.reduce((most, branch) => Math.max(most, branch.front), 0);
-    this.fit = Math.min(13, (width - GUTTER - this.labels) / Math.max(this.longest, 16));
+    this.fit = Math.min(16, (width - GUTTER - this.labels) / Math.max(this.longest, 16));
     const scale = Math.max(this.fit, this.chosen ?? 0);
     let moving = false;
     const toward = (from, to) => {
@@ -175,7 +175,9 @@ export class Picture {
       const [x, y] = [this.x(branch.at), this.y(branch)];
       const from = branch.parent ? this.y(branch.parent) : middle;
       if (x < -8 || x > width + 8 || Math.max(y, from) < -8 || Math.min(y, from) > height + 8) continue;
-      context.strokeStyle = !path ? colours.muted : on.has(branch) ? colours.accent : colours.line;
+      const lit = !path || on.has(branch);
+      context.strokeStyle = path && lit ? colours.accent : colours.muted;
+      context.globalAlpha = lit ? 1 : 0.35;
       context.beginPath();
       if (branch.parent) {
         const bend = Math.min(7, Math.abs(y - from) / 2) * Math.sign(y - from);
@@ -189,6 +191,7 @@ export class Picture {
       }
       context.stroke();
     }
+    context.globalAlpha = 1;
     if (roots.length) {
       context.fillStyle = colours.ink;
       context.beginPath();
@@ -244,7 +247,7 @@ export class Picture {
       const to = Math.min(last, branch.front);
       for (let at = Math.max(first, branch.at); at < to; at++) {
         const text = visibleText(branch.text[at - branch.at]);
-        if (text.length > most && most < 2) continue;
+        if (text === "") continue;
         context.fillStyle = branch.shade[at - branch.at] > 150 ? colours["on-hot"] : colours.ink;
         context.fillText(text.length > most ? `${text.slice(0, most - 1)}…` : text, this.x(at + 0.5), y);
       }
@@ -254,12 +257,15 @@ export class Picture {
   drawForks(width, height) {
     const { context, tree, colours, lane } = this;
     const radius = Math.min(4.5, Math.max(2.5, lane * 0.2));
+    // Where there are words the mark lies on the edge of the strip, so as not to hide them.
+    const aside = this.scale >= TEXT_FROM ? this.thickness() / 2 : 0;
     context.lineWidth = 1.75;
     context.strokeStyle = colours.accent;
     context.fillStyle = colours.surface;
     for (const branch of tree.branches) {
       if (!branch.parent || !tree.visible(branch)) continue;
-      const [x, y] = [this.x(branch.at), this.y(branch.parent)];
+      const toward = Math.sign(this.y(branch) - this.y(branch.parent));
+      const [x, y] = [this.x(branch.at), this.y(branch.parent) + aside * toward];
       if (x < -9 || x > width + 9 || y < -9 || y > height + 9) continue;
       context.beginPath();
       context.arc(x, y, radius, 0, 7);

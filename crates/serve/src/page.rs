@@ -22,6 +22,18 @@ macro_rules! files {
 /// All of it. A file that is not here is not served.
 const FILES: &[File] = files! {
     "index.html": "text/html; charset=utf-8",
+    "style.css": "text/css; charset=utf-8",
+    "app.js": "text/javascript; charset=utf-8",
+    "api.js": "text/javascript; charset=utf-8",
+    "ask.js": "text/javascript; charset=utf-8",
+    "elements.js": "text/javascript; charset=utf-8",
+    "outline.js": "text/javascript; charset=utf-8",
+    "panels.js": "text/javascript; charset=utf-8",
+    "picture.js": "text/javascript; charset=utf-8",
+    "runs.js": "text/javascript; charset=utf-8",
+    "spots.js": "text/javascript; charset=utf-8",
+    "tree.js": "text/javascript; charset=utf-8",
+    "viewer.js": "text/javascript; charset=utf-8",
 };
 
 pub async fn index() -> Result<Response, ApiError> {
@@ -39,4 +51,32 @@ fn file(path: &str) -> Result<Response, ApiError> {
     // It changes with the program, and the program does not say when.
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_page_is_in_the_program() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/page");
+        let mut there: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        let mut ours: Vec<&str> = FILES.iter().map(|file| file.path).collect();
+        there.sort();
+        ours.sort();
+        assert_eq!(ours, there);
+    }
+
+    #[test]
+    fn the_page_asks_no_other_host() {
+        for file in FILES {
+            let text = std::str::from_utf8(file.bytes).unwrap();
+            // The namespace of a picture is a name, not an address.
+            let text = text.replace("http://www.w3.org/2000/svg", "");
+            assert!(!text.contains("http://") && !text.contains("https://"), "{}", file.path);
+        }
+    }
 }
