@@ -1,4 +1,4 @@
-// The tree as a nested list, for those who do not see the picture and those who would rather read. It follows the pattern of a
+// The tree as a list, for those who do not see the picture and those who would rather read. It follows the pattern of a
 // tree widget: one stop for the tab key, arrows inside. What a branch is doing changes often while it grows; only forks and ends
 // are told, so that nobody is talked over.
 
@@ -6,9 +6,12 @@ import { element, percent, plural } from "./elements.js";
 import { visibleText } from "./picture.js";
 import { endWords } from "./panels.js";
 
+// Deeper branches are not indented any further.
+const DEEPEST = 10;
+
 export class Outline {
   constructor(list, onChoose) {
-    Object.assign(this, { list, onChoose, items: new Map(), tree: null, drawn: "" });
+    Object.assign(this, { list, onChoose, items: new Map(), folded: new Set(), tree: null, drawn: "", marked: null });
     list.addEventListener("keydown", (event) => this.key(event));
     list.addEventListener("click", (event) => {
       const item = event.target.closest("[role=treeitem]");
@@ -17,8 +20,8 @@ export class Outline {
   }
 
   show(tree) {
-    this.tree = tree;
-    this.drawn = "";
+    Object.assign(this, { tree, drawn: "", marked: null });
+    this.folded.clear();
     this.update();
   }
 
@@ -33,27 +36,62 @@ export class Outline {
     const focused = list.contains(document.activeElement) ? document.activeElement.dataset.branch : null;
     const tabbed = list.querySelector('[tabindex="0"]')?.dataset.branch;
     this.items.clear();
-    list.replaceChildren(...visible.filter((branch) => branch.parent === null).map((branch) => this.item(branch, 1)));
+    this.place(visible.filter((branch) => branch.parent === null), 1);
+    list.replaceChildren(...this.items.values());
+    this.fold();
     const first = this.items.get(Number(focused ?? tabbed)) ?? list.firstElementChild;
     first?.setAttribute("tabindex", "0");
     if (focused !== null) first?.focus({ preventScroll: true });
   }
 
-  item(branch, level) {
-    const children = branch.children.filter((child) => this.tree.visible(child)).toSorted((a, b) => a.at - b.at);
-    const attributes = { role: "treeitem", tabindex: "-1", "aria-level": level, "data-branch": branch.id, "aria-selected": "false" };
-    if (children.length) attributes["aria-expanded"] = "true";
-    const name = `branch-${branch.id}`;
-    const item = element("li", { ...attributes, "aria-labelledby": name }, element("span", { id: name, class: "line" }, ...words(this.tree, branch)));
-    if (children.length) item.append(element("ul", { role: "group" }, ...children.map((child) => this.item(child, level + 1))));
-    this.items.set(branch.id, item);
-    return item;
+  // Makes the items of branches and of all that grew from them, in reading order. The list is flat and the levels are told by
+  // attributes: an item that held its children would have all of them in its name.
+  place(branches, level) {
+    branches.forEach((branch, index) => {
+      const children = branch.children.filter((child) => this.tree.visible(child)).toSorted((a, b) => a.at - b.at);
+      const folded = this.folded.has(branch.id);
+      const item = element(
+        "li",
+        {
+          role: "treeitem",
+          tabindex: "-1",
+          "data-branch": branch.id,
+          "aria-level": level,
+          "aria-posinset": index + 1,
+          "aria-setsize": branches.length,
+          "aria-selected": String(branch.id === this.marked),
+          "aria-expanded": children.length ? String(!folded) : null,
+        },
+        ...words(this.tree, branch),
+      );
+      item.style.setProperty("--level", Math.min(level - 1, DEEPEST));
+      this.items.set(branch.id, item);
+      this.place(children, level + 1);
+    });
+  }
+
+  // Hides what lies below folded items.
+  fold() {
+    for (const [id, item] of this.items) {
+      let above = this.tree.byId.get(id).parent;
+      while (above && !this.folded.has(above.id)) above = above.parent;
+      item.hidden = above !== null;
+    }
+  }
+
+  expand(item, open) {
+    const id = Number(item.dataset.branch);
+    if (open) this.folded.delete(id);
+    else this.folded.add(id);
+    item.setAttribute("aria-expanded", String(open));
+    this.fold();
   }
 
   // Marks a branch that was chosen elsewhere.
   mark(branch) {
-    this.list.querySelector('[aria-selected="true"]')?.setAttribute("aria-selected", "false");
-    if (branch) this.items.get(branch.id)?.setAttribute("aria-selected", "true");
+    this.items.get(this.marked)?.setAttribute("aria-selected", "false");
+    this.marked = branch?.id ?? null;
+    this.items.get(this.marked)?.setAttribute("aria-selected", "true");
   }
 
   choose(item) {
@@ -71,16 +109,17 @@ export class Outline {
   key(event) {
     const item = event.target.closest("[role=treeitem]");
     if (!item) return;
-    const shown = [...this.list.querySelectorAll("[role=treeitem]")].filter((one) => one.offsetParent !== null);
+    const shown = [...this.items.values()].filter((one) => !one.hidden);
     const here = shown.indexOf(item);
     const expanded = item.getAttribute("aria-expanded");
+    const { parent } = this.tree.byId.get(Number(item.dataset.branch));
     const moves = {
       ArrowDown: () => this.moveTo(shown[here + 1]),
       ArrowUp: () => this.moveTo(shown[here - 1]),
       Home: () => this.moveTo(shown[0]),
       End: () => this.moveTo(shown.at(-1)),
-      ArrowRight: () => (expanded === "false" ? item.setAttribute("aria-expanded", "true") : expanded && this.moveTo(shown[here + 1])),
-      ArrowLeft: () => (expanded === "true" ? item.setAttribute("aria-expanded", "false") : this.moveTo(item.parentElement.closest("[role=treeitem]"))),
+      ArrowRight: () => (expanded === "false" ? this.expand(item, true) : expanded && this.moveTo(shown[here + 1])),
+      ArrowLeft: () => (expanded === "true" ? this.expand(item, false) : this.moveTo(this.items.get(parent?.id))),
       Enter: () => this.choose(item),
       " ": () => this.choose(item),
     };

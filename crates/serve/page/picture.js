@@ -246,7 +246,7 @@ export class Picture {
       const y = this.y(branch) + 0.5;
       const to = Math.min(last, branch.front);
       for (let at = Math.max(first, branch.at); at < to; at++) {
-        const text = visibleText(branch.text[at - branch.at]);
+        const text = (branch.visible[at - branch.at] ??= visibleText(branch.text[at - branch.at]));
         if (text === "") continue;
         context.fillStyle = branch.shade[at - branch.at] > 150 ? colours["on-hot"] : colours.ink;
         context.fillText(text.length > most ? `${text.slice(0, most - 1)}…` : text, this.x(at + 0.5), y);

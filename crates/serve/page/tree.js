@@ -14,6 +14,8 @@ class Branch {
     this.length = 0;
     this.shown = 0;
     this.text = [];
+    // The same as it is drawn, once it has been.
+    this.visible = [];
     this.entropy = new Float32Array(64);
     this.p = new Float32Array(64);
     this.shade = new Uint8Array(64);
