@@ -72,7 +72,7 @@ async fn one_small_question_does_not_wait_for_sixty_four_sequences() {
     let small = chat(EASY, json!({"max_tokens": 20}));
     service.ask("/v1/chat/completions", &small).await;
     // Twelve requests of sixty-four, four times what the engine decodes at a time, from clients of their own.
-    let large = chat(HARD, json!({"n": 64, "eager": {"method": "full-parallel"}}));
+    let large = chat(HARD, json!({"n": 64, "max_tokens": 120, "eager": {"method": "full-parallel"}}));
     let begun = Instant::now();
     let crowd: Vec<_> = (0..12)
         .map(|_| tokio::spawn(service.client.post(service.url("/v1/chat/completions")).json(&large).send()))
