@@ -1,5 +1,6 @@
 //! `eager serve`: the model behind OpenAI's API, and a page that shows its trees.
 
+use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -167,7 +168,8 @@ impl LogArgs {
     fn start(&self) -> Result<(), Usage> {
         let filter = EnvFilter::try_new(&self.log_level)
             .map_err(|error| Usage(format!("--log-level {}: {error}", self.log_level)))?;
-        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        let colours = std::io::stderr().is_terminal();
+        let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr);
         match self.log {
             LogFormat::Text => log.init(),
             LogFormat::Json => log.json().init(),

@@ -36,8 +36,8 @@ impl Counters {
         *answers.entry(status.as_u16()).or_default() += 1;
     }
 
-    /// A request's trees were grown and told.
-    pub fn told(&self, time: Duration) {
+    /// A request's trees were grown.
+    pub fn grown(&self, time: Duration) {
         let mut seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
         let time = time.as_secs_f64();
         seconds.count += 1;

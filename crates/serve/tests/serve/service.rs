@@ -19,7 +19,7 @@ pub const EASY: &str = "What is 888 * 27 + 271?";
 static WEIGHTS: OnceLock<Arc<Weights>> = OnceLock::new();
 
 /// acorn's engine and what the server knows of it.
-fn acorn() -> (NativeEngine, Model) {
+pub fn acorn() -> (NativeEngine, Model) {
     let checkpoint = Checkpoint::from_gguf_bytes(eager_acorn::GGUF).unwrap();
     let load = || Arc::new(Weights::load(&checkpoint, Isa::detect()).unwrap());
     let weights = Arc::clone(WEIGHTS.get_or_init(load));
