@@ -184,7 +184,7 @@ fn random() -> u64 {
 }
 
 /// A number for a prompt (FNV-1a over its tokens), so that the same prompt with the same seed grows the same tree.
-fn fingerprint(prompt: &[Token]) -> u64 {
+pub fn fingerprint(prompt: &[Token]) -> u64 {
     let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     prompt.iter().flat_map(|token| token.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325, fold)
 }
