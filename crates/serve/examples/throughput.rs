@@ -50,7 +50,12 @@ fn main() -> Result<(), Failure> {
             return Err(format!("the engine decoded {decoded} tokens, the server {received}").into());
         }
         let rate = |seconds: f64| decoded as f64 / seconds;
-        println!("round {round}: {decoded} tokens, engine {:.0}/s, HTTP {:.0}/s, {:.1}%", rate(alone), rate(http), 100.0 * alone / http);
+        println!(
+            "round {round}: {decoded} tokens, engine {:.0}/s, HTTP {:.0}/s, {:.1}%",
+            rate(alone),
+            rate(http),
+            100.0 * alone / http
+        );
         if round > 0 {
             ratios.push(alone / http);
         }
@@ -108,7 +113,8 @@ fn through_http(server: SocketAddr, questions: &[String], tokens: usize) -> Resu
         let body = body.to_string();
         std::thread::spawn(move || -> Result<usize, Failure> {
             let mut stream = TcpStream::connect(server)?;
-            let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+            let head =
+                "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
             write!(stream, "{head}connection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer)?;

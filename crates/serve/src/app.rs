@@ -201,7 +201,10 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 fn unauthorised() -> ApiError {
     ApiError {
         code: Some("invalid_api_key"),
-        ..ApiError::new(StatusCode::UNAUTHORIZED, "this server needs a key that it knows: Authorization: Bearer KEY")
+        ..ApiError::new(
+            StatusCode::UNAUTHORIZED,
+            "this server needs a key that it knows: Authorization: Bearer KEY",
+        )
     }
 }
 
@@ -231,11 +234,17 @@ pub struct Asking {
 
 impl Asking {
     /// Reads the request and begins to grow it. `detail` says what is to be told of an answer.
-    pub async fn begin(self, kind: Kind, detail: impl Fn(&request::Ask) -> Detail) -> Result<Growth, ApiError> {
+    pub async fn begin(
+        self,
+        kind: Kind,
+        detail: impl Fn(&request::Ask) -> Detail,
+    ) -> Result<Growth, ApiError> {
         let Asking { app, who, body } = self;
         let visit = who.enter()?;
         let ask = request::Body::parse(&body)?.read(kind, &app.options.limits, &app.options.defaults)?;
-        if let Some(most) = visit.as_ref().and_then(|visit| visit.client().allowance.n).filter(|&most| ask.n > most) {
+        if let Some(most) =
+            visit.as_ref().and_then(|visit| visit.client().allowance.n).filter(|&most| ask.n > most)
+        {
             return Err(ApiError::bad("n", format!("{} may ask for n up to {most}", who.name)));
         }
         let detail = detail(&ask);

@@ -168,7 +168,8 @@ impl Telling {
             out.send(lines).await;
         }
         let tree = tree.filter(|tree| tree.tokens_generated() > 0);
-        let tree = tree.ok_or_else(|| ApiError::unavailable("there was no time to begin; try again later"))?;
+        let tree =
+            tree.ok_or_else(|| ApiError::unavailable("there was no time to begin; try again later"))?;
         let votes = self.count(&tree.weights()).await;
         let sum = sum(&tree, &votes, growth.cut, growth.begun);
         out.send(vec![line("votes", &json!({"votes": votes})), line("end", &sum)]).await;

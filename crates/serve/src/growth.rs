@@ -95,8 +95,7 @@ impl Seed {
     fn second(&self, tree: &Tree) -> Option<Box<dyn Strategy>> {
         let how = self.ask.method.reallocation()?;
         let graded = grade(self, tree);
-        let standing =
-            Standing { sequences: tree.len(), finished: true, judged: Judged::from(&graded) };
+        let standing = Standing { sequences: tree.len(), finished: true, judged: Judged::from(&graded) };
         let extra = self.plan.extra(self.ask.method, &[standing]).first().copied().unwrap_or(0);
         match how {
             _ if extra == 0 => None,
@@ -250,10 +249,11 @@ impl Growth {
             Order { grove, cap: seed.ask.n, herald, visit: visit.clone() }
         };
         let prompts = seed.prompts.len();
-        let ticket = app.queue.submit(client, (0..prompts).map(order).collect()).map_err(|refusal| match refusal {
-            Refusal::Full => ApiError::busy("as many requests wait as may; try again in a moment"),
-            Refusal::Closed => ApiError::unavailable("the server is going down"),
-        })?;
+        let ticket =
+            app.queue.submit(client, (0..prompts).map(order).collect()).map_err(|refusal| match refusal {
+                Refusal::Full => ApiError::busy("as many requests wait as may; try again in a moment"),
+                Refusal::Closed => ApiError::unavailable("the server is going down"),
+            })?;
         let begun = Instant::now();
         let deadline = tokio::time::Instant::from_std(begun) + app.options.limits.time;
         let (second, counters) = (vec![false; prompts], Arc::clone(&app.counters));

@@ -89,7 +89,9 @@ fn text(app: &App) -> String {
 }
 
 fn answers(out: &mut String, counters: &Counters) {
-    out.push_str("# HELP eager_http_answers_total Answers by status.\n# TYPE eager_http_answers_total counter\n");
+    out.push_str(
+        "# HELP eager_http_answers_total Answers by status.\n# TYPE eager_http_answers_total counter\n",
+    );
     for (status, count) in counters.answers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         let _ = writeln!(out, "eager_http_answers_total{{status=\"{status}\"}} {count}");
     }

@@ -408,7 +408,12 @@ mod tests {
     fn who_comes_next() {
         let cases: [(&str, usize, &[(&str, usize)], &[usize]); 7] = [
             ("in order of arrival", 256, &[("a", 2), ("b", 3), ("c", 4)], &[2, 3, 4]),
-            ("three quarters for whoever is next", 256, &[("a", 64), ("b", 64), ("c", 64), ("d", 64)], &[64, 64, 64]),
+            (
+                "three quarters for whoever is next",
+                256,
+                &[("a", 64), ("b", 64), ("c", 64), ("d", 64)],
+                &[64, 64, 64],
+            ),
             ("a small one need not wait", 256, &[("a", 128), ("b", 128), ("c", 1)], &[128, 1]),
             ("nor does it go before one that fits", 256, &[("a", 128), ("b", 64), ("c", 1)], &[128, 64, 1]),
             ("but one with something growing waits", 256, &[("a", 128), ("b", 128), ("a", 1)], &[128]),

@@ -96,10 +96,15 @@ async fn one_small_question_does_not_wait_for_sixty_four_sequences() {
 #[tokio::test]
 async fn only_requests_for_this_machine_are_answered() {
     let service = Service::start();
-    for (host, status) in
-        [("localhost", 200), ("127.0.0.1:1", 200), ("[::1]:8080", 200), ("evil.example", 421), ("127.0.0.1.evil.example", 421)]
-    {
-        let response = service.client.get(service.url("/v1/models")).header("host", host).send().await.unwrap();
+    for (host, status) in [
+        ("localhost", 200),
+        ("127.0.0.1:1", 200),
+        ("[::1]:8080", 200),
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+    ] {
+        let response =
+            service.client.get(service.url("/v1/models")).header("host", host).send().await.unwrap();
         assert_eq!(response.status(), status, "{host}");
     }
     let body = chat(EASY, json!({"max_tokens": 1})).to_string();

@@ -114,9 +114,17 @@ async fn nothing_outside_the_folder_is_shown() {
     let service = Service::with(Options { runs: Some(inside), ..Options::default() });
     let list = json(&service, "/eager/runs").await;
     assert_eq!(list["runs"].as_array().unwrap().len(), 1, "{list}");
-    for name in
-        ["..%2Foutside%2Frun", "link", "run%2F..%2F..%2Foutside%2Frun", "%2Fetc", "..", ".", "%00", "run%2Fproblems", "C:%5C"]
-    {
+    for name in [
+        "..%2Foutside%2Frun",
+        "link",
+        "run%2F..%2F..%2Foutside%2Frun",
+        "%2Fetc",
+        "..",
+        ".",
+        "%00",
+        "run%2Fproblems",
+        "C:%5C",
+    ] {
         for path in ["", "/report", "/problems/secret"] {
             let status = service.get(&format!("/eager/runs/{name}{path}")).await.status();
             assert_eq!(status, 404, "{name}{path}");
