@@ -1,5 +1,6 @@
 //! `eager serve`: the model behind OpenAI's API, and a page that shows its trees.
 
+use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -112,7 +113,8 @@ enum LogFormat {
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     if matches!(args.defaults.method, Method::Eager(_)) {
-        let why = "full eager decides by the right answer, which only a request can know; use --method eager-adapt";
+        let why =
+            "full eager decides by the right answer, which only a request can know; use --method eager-adapt";
         return Err(Usage(why.to_owned()).into());
     }
     args.log.start()?;
@@ -133,7 +135,10 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     };
     let (name, options) = (model.name.clone(), args.options(keys, width));
     let server = Server::start(engine, model, options)?;
-    eprintln!("eager: serving {name} at http://{0} (OpenAI's API at http://{0}/v1); Ctrl-C ends", server.address());
+    eprintln!(
+        "eager: serving {name} at http://{0} (OpenAI's API at http://{0}/v1); Ctrl-C ends",
+        server.address()
+    );
     server.run()?;
     Ok(Outcome::Done)
 }
@@ -167,7 +172,9 @@ impl LogArgs {
     fn start(&self) -> Result<(), Usage> {
         let filter = EnvFilter::try_new(&self.log_level)
             .map_err(|error| Usage(format!("--log-level {}: {error}", self.log_level)))?;
-        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        let colours = std::io::stderr().is_terminal();
+        let log =
+            tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr);
         match self.log {
             LogFormat::Text => log.init(),
             LogFormat::Json => log.json().init(),

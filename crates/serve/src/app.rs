@@ -36,7 +36,7 @@ pub struct App {
     pub options: Options,
     pub queue: Arc<Queue>,
     pub connections: Arc<Connections>,
-    pub counters: Counters,
+    pub counters: Arc<Counters>,
     pub created: u64,
 }
 
@@ -47,7 +47,7 @@ impl App {
             model: Arc::new(model),
             options,
             connections: Arc::default(),
-            counters: Counters::default(),
+            counters: Arc::default(),
             created: now(),
         }
     }
@@ -60,10 +60,6 @@ pub struct Who {
     pub name: Arc<str>,
     client: Option<Arc<Client>>,
 }
-
-/// The name of a request, in its answer and in the log.
-#[derive(Debug, Clone)]
-pub struct RequestId(pub Arc<str>);
 
 pub fn router(app: Arc<App>) -> Router {
     let guarded = Router::new()
@@ -94,11 +90,10 @@ pub fn router(app: Arc<App>) -> Router {
 }
 
 /// What every request passes: a name for the log, headers that keep browsers careful, a look at the host.
-async fn pass(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+async fn pass(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let id = request_id(request.headers());
     let (verb, path) = (request.method().clone(), request.uri().path().to_owned());
-    request.extensions_mut().insert(RequestId(Arc::clone(&id)));
     let span = info_span!("request", %id);
     let response = match check_host(&app, request.headers()) {
         Ok(()) => next.run(request).instrument(span.clone()).await,
@@ -206,7 +201,10 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 fn unauthorised() -> ApiError {
     ApiError {
         code: Some("invalid_api_key"),
-        ..ApiError::new(StatusCode::UNAUTHORIZED, "this server needs a key that it knows: Authorization: Bearer KEY")
+        ..ApiError::new(
+            StatusCode::UNAUTHORIZED,
+            "this server needs a key that it knows: Authorization: Bearer KEY",
+        )
     }
 }
 
@@ -231,17 +229,22 @@ impl Who {
 pub struct Asking {
     pub app: Arc<App>,
     pub who: Who,
-    pub id: RequestId,
     pub body: Bytes,
 }
 
 impl Asking {
     /// Reads the request and begins to grow it. `detail` says what is to be told of an answer.
-    pub async fn begin(self, kind: Kind, detail: impl Fn(&request::Ask) -> Detail) -> Result<Growth, ApiError> {
-        let Asking { app, who, id, body } = self;
+    pub async fn begin(
+        self,
+        kind: Kind,
+        detail: impl Fn(&request::Ask) -> Detail,
+    ) -> Result<Growth, ApiError> {
+        let Asking { app, who, body } = self;
         let visit = who.enter()?;
         let ask = request::Body::parse(&body)?.read(kind, &app.options.limits, &app.options.defaults)?;
-        if let Some(most) = visit.as_ref().and_then(|visit| visit.client().allowance.n).filter(|&most| ask.n > most) {
+        if let Some(most) =
+            visit.as_ref().and_then(|visit| visit.client().allowance.n).filter(|&most| ask.n > most)
+        {
             return Err(ApiError::bad("n", format!("{} may ask for n up to {most}", who.name)));
         }
         let detail = detail(&ask);
@@ -255,28 +258,26 @@ impl Asking {
             let texts: Vec<String> = seed.prompts.iter().map(|p| seed.model.words.decode(p)).collect();
             info!(?texts, "prompt");
         }
-        info!(id = %id.0, client = %who.name, prompts = seed.prompts.len(), prompt_tokens = seed.prompt_tokens(),
+        info!(client = %who.name, prompts = seed.prompts.len(), prompt_tokens = seed.prompt_tokens(),
             n = seed.ask.n, method = %seed.ask.method, stream = seed.ask.stream, "asked");
-        Growth::begin(seed, &app.queue, &who.name, visit, detail, app.options.limits.time)
+        Growth::begin(seed, &app, &who.name, visit, detail)
     }
 }
 
 async fn chat(
     State(app): State<Arc<App>>,
     Extension(who): Extension<Who>,
-    Extension(id): Extension<RequestId>,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    complete(Asking { app, who, id, body }, Kind::Chat).await
+    complete(Asking { app, who, body }, Kind::Chat).await
 }
 
 async fn completions(
     State(app): State<Arc<App>>,
     Extension(who): Extension<Who>,
-    Extension(id): Extension<RequestId>,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    complete(Asking { app, who, id, body }, Kind::Completion).await
+    complete(Asking { app, who, body }, Kind::Completion).await
 }
 
 async fn complete(asking: Asking, kind: Kind) -> Result<Response, ApiError> {
@@ -287,7 +288,6 @@ async fn complete(asking: Asking, kind: Kind) -> Result<Response, ApiError> {
         steps: (ask.stream && ask.vote == Vote::All) || ask.logprobs.is_some(),
         top: ask.logprobs.unwrap_or(0),
     };
-    let app = Arc::clone(&asking.app);
     let mut growth = asking.begin(kind, detail).await?;
     if growth.seed.ask.stream {
         let (outlet, response) = Outlet::open();
@@ -301,15 +301,11 @@ async fn complete(asking: Asking, kind: Kind) -> Result<Response, ApiError> {
         }
     };
     let trees = growth.finish(heard).await?;
-    let (seed, cut, begun) = (Arc::clone(&growth.seed), growth.cut, growth.begun);
+    let (seed, cut) = (Arc::clone(&growth.seed), growth.cut);
     let written = tokio::task::spawn_blocking(move || {
-        let harvest = Harvest::new(&seed, &trees, cut);
-        (whole(&seed, &heading, &harvest, tops.as_ref()), harvest.told)
+        whole(&seed, &heading, &Harvest::new(&seed, &trees, cut), tops.as_ref())
     });
-    let (answer, told) = written.await.map_err(|_| ApiError::internal("the answer could not be written"))?;
-    app.counters.told(begun.elapsed());
-    info!(decoded = told.tokens_decoded, full_parallel = told.tokens_full_parallel, sequences = told.sequences,
-        seconds = begun.elapsed().as_secs_f64(), cut = told.cut, "grown");
+    let answer = written.await.map_err(|_| ApiError::internal("the answer could not be written"))?;
     Ok(Json(answer).into_response())
 }
 

@@ -30,7 +30,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tracing::Instrument;
 
-use crate::app::{App, Asking, RequestId, Who};
+use crate::app::{App, Asking, Who};
 use crate::error::ApiError;
 use crate::growth::{Cut, Event, Growth, Seed, full_parallel};
 use crate::leaf::finish_words;
@@ -45,10 +45,9 @@ const COUNTING: Duration = Duration::from_millis(200);
 pub async fn grow(
     State(app): State<Arc<App>>,
     Extension(who): Extension<Who>,
-    Extension(id): Extension<RequestId>,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let asking = Asking { app, who, id, body };
+    let asking = Asking { app, who, body };
     let growth = asking.begin(Kind::Chat, |_| Detail { steps: true, top: 0 }).await?;
     let (outlet, response) = Outlet::open();
     tokio::spawn(tell(growth, outlet).in_current_span());
@@ -169,7 +168,8 @@ impl Telling {
             out.send(lines).await;
         }
         let tree = tree.filter(|tree| tree.tokens_generated() > 0);
-        let tree = tree.ok_or_else(|| ApiError::unavailable("there was no time to begin; try again later"))?;
+        let tree =
+            tree.ok_or_else(|| ApiError::unavailable("there was no time to begin; try again later"))?;
         let votes = self.count(&tree.weights()).await;
         let sum = sum(&tree, &votes, growth.cut, growth.begun);
         out.send(vec![line("votes", &json!({"votes": votes})), line("end", &sum)]).await;

@@ -5,7 +5,7 @@
 //! never more than `n` sequences: EAGer-adapt spends it where the sequences do not agree, full EAGer where none is right.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use eager_core::method::Standing;
 use eager_core::strategy::Init;
@@ -16,12 +16,15 @@ use eager_core::{
 use eager_grade::Grader;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout_at;
+use tracing::info;
 
+use crate::app::App;
 use crate::error::ApiError;
 use crate::keys::Visit;
+use crate::metrics::Counters;
 use crate::model::{Model, Speech};
 use crate::options::{Defaults, Limits};
-use crate::queue::{Order, Queue, Refusal, Ticket};
+use crate::queue::{Order, Refusal, Ticket};
 use crate::request::{Ask, Beginning};
 use crate::voice::Voice;
 use crate::watched::{Detail, End, Herald, News, Watched};
@@ -92,8 +95,7 @@ impl Seed {
     fn second(&self, tree: &Tree) -> Option<Box<dyn Strategy>> {
         let how = self.ask.method.reallocation()?;
         let graded = grade(self, tree);
-        let standing =
-            Standing { sequences: tree.len(), finished: true, judged: Judged::from(&graded) };
+        let standing = Standing { sequences: tree.len(), finished: true, judged: Judged::from(&graded) };
         let extra = self.plan.extra(self.ask.method, &[standing]).first().copied().unwrap_or(0);
         match how {
             _ if extra == 0 => None,
@@ -181,7 +183,7 @@ fn random() -> u64 {
 }
 
 /// A number for a prompt (FNV-1a over its tokens), so that the same prompt with the same seed grows the same tree.
-fn fingerprint(prompt: &[Token]) -> u64 {
+pub fn fingerprint(prompt: &[Token]) -> u64 {
     let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     prompt.iter().flat_map(|token| token.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325, fold)
 }
@@ -226,16 +228,18 @@ pub struct Growth {
     deadline: tokio::time::Instant,
     /// Set when something came back before it was done.
     pub cut: Option<Cut>,
+    counters: Arc<Counters>,
+    decoded: usize,
+    sequences: usize,
 }
 
 impl Growth {
     pub fn begin(
         seed: Seed,
-        queue: &Arc<Queue>,
+        app: &App,
         client: &Arc<str>,
         visit: Option<Visit>,
         detail: Detail,
-        time: Duration,
     ) -> Result<Self, ApiError> {
         let (to, from) = unbounded_channel();
         let (seed, visit) = (Arc::new(seed), visit.map(Arc::new));
@@ -245,14 +249,30 @@ impl Growth {
             Order { grove, cap: seed.ask.n, herald, visit: visit.clone() }
         };
         let prompts = seed.prompts.len();
-        let ticket = queue.submit(client, (0..prompts).map(order).collect()).map_err(|refusal| match refusal {
-            Refusal::Full => ApiError::busy("as many requests wait as may; try again in a moment"),
-            Refusal::Closed => ApiError::unavailable("the server is going down"),
-        })?;
+        let ticket =
+            app.queue.submit(client, (0..prompts).map(order).collect()).map_err(|refusal| match refusal {
+                Refusal::Full => ApiError::busy("as many requests wait as may; try again in a moment"),
+                Refusal::Closed => ApiError::unavailable("the server is going down"),
+            })?;
         let begun = Instant::now();
-        let deadline = tokio::time::Instant::from_std(begun) + time;
-        let second = vec![false; prompts];
-        Ok(Growth { seed, ticket, visit, detail, to, from, second, left: prompts, begun, deadline, cut: None })
+        let deadline = tokio::time::Instant::from_std(begun) + app.options.limits.time;
+        let (second, counters) = (vec![false; prompts], Arc::clone(&app.counters));
+        Ok(Growth {
+            seed,
+            ticket,
+            visit,
+            detail,
+            to,
+            from,
+            second,
+            left: prompts,
+            begun,
+            deadline,
+            cut: None,
+            counters,
+            decoded: 0,
+            sequences: 0,
+        })
     }
 
     /// What happens next; `None` when all prompts are done.
@@ -292,8 +312,7 @@ impl Growth {
             }
             News::Back { tree, end: End::Cut } => {
                 self.cut.get_or_insert(Cut::Shutdown);
-                self.left -= 1;
-                Ok(Some(Event::Grown(prompt, tree)))
+                Ok(Some(self.grown(prompt, tree)))
             }
             News::Back { tree, end: End::Whole } => self.go_on(prompt, tree).await,
             news => Ok(Some(Event::News(prompt, news))),
@@ -329,8 +348,14 @@ impl Growth {
         } else {
             tree
         };
+        Ok(Some(self.grown(prompt, grown)))
+    }
+
+    fn grown(&mut self, prompt: usize, tree: Box<Tree>) -> Event {
         self.left -= 1;
-        Ok(Some(Event::Grown(prompt, grown)))
+        self.decoded += tree.tokens_generated();
+        self.sequences += tree.len();
+        Event::Grown(prompt, tree)
     }
 
     /// Grows to the end; the trees, in the order of the prompts.
@@ -347,5 +372,19 @@ impl Growth {
             return Err(ApiError::unavailable("there was no time to begin; try again later"));
         }
         Ok(trees)
+    }
+}
+
+/// A request is over when nobody looks at it any more, whether it was grown to the end or its client went away.
+impl Drop for Growth {
+    fn drop(&mut self) {
+        let Growth { decoded, sequences, .. } = *self;
+        let (seconds, cut) = (self.begun.elapsed(), self.cut.map(Cut::name));
+        if self.left == 0 {
+            self.counters.grown(seconds);
+            info!(decoded, sequences, cut, seconds = seconds.as_secs_f64(), "grown");
+        } else {
+            info!(seconds = seconds.as_secs_f64(), "given up");
+        }
     }
 }

@@ -54,7 +54,9 @@ struct Use {
 pub enum KeysError {
     #[error("cannot read {path}: {error}")]
     Io { path: String, error: std::io::Error },
-    #[error("line {line} of {path}: {why}; a line is a name, the SHA-256 of the key, and limits such as n=16")]
+    #[error(
+        "line {line} of {path}: {why}; a line is a name, the SHA-256 of the key, and limits such as n=16"
+    )]
     Line { path: String, line: usize, why: String },
     #[error("{path} has no keys, so nobody could ask anything; add one, or leave out --keys")]
     Empty { path: String },

@@ -36,8 +36,8 @@ impl Counters {
         *answers.entry(status.as_u16()).or_default() += 1;
     }
 
-    /// A request's trees were grown and told.
-    pub fn told(&self, time: Duration) {
+    /// A request's trees were grown.
+    pub fn grown(&self, time: Duration) {
         let mut seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
         let time = time.as_secs_f64();
         seconds.count += 1;
@@ -89,7 +89,9 @@ fn text(app: &App) -> String {
 }
 
 fn answers(out: &mut String, counters: &Counters) {
-    out.push_str("# HELP eager_http_answers_total Answers by status.\n# TYPE eager_http_answers_total counter\n");
+    out.push_str(
+        "# HELP eager_http_answers_total Answers by status.\n# TYPE eager_http_answers_total counter\n",
+    );
     for (status, count) in counters.answers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         let _ = writeln!(out, "eager_http_answers_total{{status=\"{status}\"}} {count}");
     }

@@ -67,7 +67,9 @@ impl Speech for Words {
 
     fn converse(&self, messages: &[Message]) -> Result<Vec<Token>, String> {
         let text = match &self.chat {
-            Some(chat) => chat.render(messages, &ChatOptions::default()).map_err(|error| error.to_string())?,
+            Some(chat) => {
+                chat.render(messages, &ChatOptions::default()).map_err(|error| error.to_string())?
+            }
             // A base model knows no turns: it continues what was said.
             None => messages.iter().map(|m| m.content.as_str()).collect::<Vec<_>>().join("\n\n"),
         };

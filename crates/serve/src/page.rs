@@ -45,7 +45,10 @@ pub async fn asset(Path(path): Path<String>) -> Result<Response, ApiError> {
 }
 
 fn file(path: &str) -> Result<Response, ApiError> {
-    let file = FILES.iter().find(|file| file.path == path).ok_or_else(|| ApiError::not_found("there is no such page"))?;
+    let file = FILES
+        .iter()
+        .find(|file| file.path == path)
+        .ok_or_else(|| ApiError::not_found("there is no such page"))?;
     let mut response = file.bytes.into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(file.kind));
     // It changes with the program, and the program does not say when.

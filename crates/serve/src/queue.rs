@@ -5,8 +5,9 @@
 //!
 //! Who comes next? A prompt may grow to its cap, so its cap is the room it takes. Three quarters of the engine's width go
 //! to whoever is next in line: the client with the least in growth, then the one that has waited longest; nobody
-//! overtakes a large prompt there, or it would wait for ever. The last quarter is kept for clients that have nothing
-//! growing at all, so that one small question need not wait until somebody's sixty-four sequences are done.
+//! overtakes a large prompt there, or it would wait for ever. The last quarter is kept for small prompts, of a quarter of
+//! that at most, of clients that have nothing growing: one small question need not wait until somebody's sixty-four
+//! sequences are done.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
@@ -244,7 +245,7 @@ impl Drop for Ticket {
 enum Lane {
     /// For whoever is next.
     Main,
-    /// For clients with nothing growing.
+    /// For small ones of clients with nothing growing.
     Side,
 }
 
@@ -299,7 +300,7 @@ impl Field {
         if used == 0 || used + waiting[first].order.cap <= main {
             return Some((first, Lane::Main));
         }
-        let free = side.saturating_sub(self.used(Lane::Side));
+        let free = side.saturating_sub(self.used(Lane::Side)).min((side / 4).max(1));
         let fits = |&&(growing, at): &&(usize, usize)| growing == 0 && waiting[at].order.cap <= free;
         line.iter().find(fits).map(|&(_, at)| (at, Lane::Side))
     }
@@ -347,7 +348,8 @@ impl Forest for Field {
         let gauges = &self.queue.gauges;
         gauges.returned.fetch_add(decoded, Ordering::Relaxed);
         gauges.full_parallel.fetch_add(full_parallel(&tree) - growing.had.1, Ordering::Relaxed);
-        if let Some(visit) = &growing.visit {
+        // Before anybody is told: whoever has its answer may ask again at once.
+        if let Some(visit) = growing.visit {
             visit.charge(decoded);
         }
         if !whole && wanted {
@@ -377,5 +379,64 @@ impl Forest for Field {
         gauges.decoded.store(self.before + pulse.decoded, Ordering::Relaxed);
         gauges.steps.fetch_add(1, Ordering::Relaxed);
         ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eager_core::strategy::FullParallel;
+    use eager_core::{Key, Settings};
+    use tokio::sync::mpsc::unbounded_channel;
+
+    fn order(cap: usize) -> Order {
+        let strategy = Box::new(FullParallel { sequences: cap });
+        let grove = Grove::new(0, Key::prompt(0, 0), [1].into(), Arc::new(Settings::default()), strategy);
+        Order { grove, cap, herald: Herald { prompt: 0, to: unbounded_channel().0 }, visit: None }
+    }
+
+    /// The caps of what an engine of this width is given, in order, while nothing is done.
+    fn admitted(width: usize, asked: &[(&str, usize)]) -> Vec<usize> {
+        let queue = Queue::new(100, width);
+        let submit = |&(client, cap): &(&str, usize)| queue.submit(&client.into(), vec![order(cap)]).unwrap();
+        let _tickets: Vec<Ticket> = asked.iter().map(submit).collect();
+        let mut field = Field::new(Arc::clone(&queue));
+        std::iter::from_fn(|| field.next(false).map(|grove| field.growing[&grove.id].cap)).collect()
+    }
+
+    #[test]
+    fn who_comes_next() {
+        let cases: [(&str, usize, &[(&str, usize)], &[usize]); 7] = [
+            ("in order of arrival", 256, &[("a", 2), ("b", 3), ("c", 4)], &[2, 3, 4]),
+            (
+                "three quarters for whoever is next",
+                256,
+                &[("a", 64), ("b", 64), ("c", 64), ("d", 64)],
+                &[64, 64, 64],
+            ),
+            ("a small one need not wait", 256, &[("a", 128), ("b", 128), ("c", 1)], &[128, 1]),
+            ("nor does it go before one that fits", 256, &[("a", 128), ("b", 64), ("c", 1)], &[128, 64, 1]),
+            ("but one with something growing waits", 256, &[("a", 128), ("b", 128), ("a", 1)], &[128]),
+            ("who has nothing goes first", 256, &[("a", 100), ("a", 5), ("b", 6)], &[100, 6, 5]),
+            ("too large for any share", 8, &[("a", 64), ("b", 1), ("c", 1), ("d", 1)], &[64, 1, 1]),
+        ];
+        for (what, width, asked, expected) in cases {
+            assert_eq!(admitted(width, asked), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn whoever_is_gone_leaves_the_queue() {
+        let queue = Queue::new(2, 8);
+        let ticket = queue.submit(&"a".into(), vec![order(1), order(1)]).unwrap();
+        assert_eq!(queue.submit(&"b".into(), vec![order(1)]).unwrap_err(), Refusal::Full);
+        drop(ticket);
+        let kept = queue.submit(&"b".into(), vec![order(1)]).unwrap();
+        queue.close();
+        assert_eq!(queue.submit(&"c".into(), vec![order(1)]).unwrap_err(), Refusal::Closed);
+        assert_eq!(queue.gauges.waiting.load(Ordering::Relaxed), 1);
+        queue.cut();
+        assert_eq!(queue.gauges.waiting.load(Ordering::Relaxed), 0);
+        drop(kept);
     }
 }

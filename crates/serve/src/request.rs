@@ -186,7 +186,9 @@ impl Body {
         };
         let n = self.n.map_or(Ok(1), |n| whole("n", n, 1, limits.sequences as i64))?;
         let sampling = Sampling {
-            temperature: self.temperature.map_or(Ok(defaults.temperature), |t| within("temperature", t, 0.0, 2.0))?,
+            temperature: self
+                .temperature
+                .map_or(Ok(defaults.temperature), |t| within("temperature", t, 0.0, 2.0))?,
             top_p: self.top_p.map_or(Ok(defaults.top_p), |p| within("top_p", p, f64::MIN_POSITIVE, 1.0))?,
             top_k: 0,
             min_p: 0.0,
@@ -243,7 +245,10 @@ impl Body {
             Some(OneOrMore::More(stops)) => stops,
         };
         if stops.len() > STOPS {
-            return Err(ApiError::bad("stop", format!("there may be {STOPS} stop strings, not {}", stops.len())));
+            return Err(ApiError::bad(
+                "stop",
+                format!("there may be {STOPS} stop strings, not {}", stops.len()),
+            ));
         }
         if stops.iter().any(|stop| stop.is_empty() || stop.len() > STOP_BYTES) {
             return Err(ApiError::bad("stop", format!("a stop string has 1 to {STOP_BYTES} bytes")));
@@ -258,7 +263,9 @@ impl Body {
                 let top = self.top_logprobs.map_or(Ok(0), |top| whole("top_logprobs", top, 0, most))?;
                 Ok(Some(top))
             }
-            (Kind::Chat, Some(LogprobsBody::Number(_))) => Err(ApiError::bad("logprobs", "logprobs is true or false")),
+            (Kind::Chat, Some(LogprobsBody::Number(_))) => {
+                Err(ApiError::bad("logprobs", "logprobs is true or false"))
+            }
             (Kind::Chat, _) => match self.top_logprobs {
                 Some(top) if top != 0 => {
                     Err(ApiError::bad("top_logprobs", "top_logprobs needs logprobs to be true"))
@@ -353,7 +360,8 @@ fn whole(param: &str, value: i64, least: i64, most: i64) -> Result<usize, ApiErr
     if (least..=most).contains(&value) {
         return Ok(usize::try_from(value).unwrap_or(usize::MAX));
     }
-    let range = if most == i64::MAX { format!("at least {least}") } else { format!("from {least} to {most}") };
+    let range =
+        if most == i64::MAX { format!("at least {least}") } else { format!("from {least} to {most}") };
     Err(ApiError::bad(param, format!("{param} must be {range}, not {value}")))
 }
 

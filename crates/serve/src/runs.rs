@@ -77,7 +77,8 @@ async fn with_runs<T: Send + 'static>(
     what: impl FnOnce(Vec<Found>) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     let root = app.options.runs.clone();
-    let root = root.ok_or_else(|| ApiError::not_found("this server shows no runs; start it with --runs DIR"))?;
+    let root =
+        root.ok_or_else(|| ApiError::not_found("this server shows no runs; start it with --runs DIR"))?;
     let done = tokio::task::spawn_blocking(move || what(find(&root))).await;
     done.map_err(|_| ApiError::internal("the runs could not be read"))?
 }
@@ -153,9 +154,7 @@ fn table(table: &Table) -> Value {
     let row = |row: &report::Row| match &row.heading {
         Some(heading) => json!({"heading": heading}),
         None => {
-            let entry = |entry: &report::Entry| {
-                json!({"text": entry.text, "interval": entry.interval, "value": entry.value, "best": entry.best})
-            };
+            let entry = |entry: &report::Entry| json!({"text": entry.text, "interval": entry.interval, "value": entry.value, "best": entry.best});
             json!({"entries": row.entries.iter().map(entry).collect::<Vec<_>>()})
         }
     };
@@ -306,7 +305,9 @@ impl Spelled {
 
     fn token(&self, sample: &Sample, mut index: usize, at: usize) -> Option<&str> {
         // A parent comes before its child, or the file was edited.
-        while let Some(parent) = sample.sequences[index].parent.filter(|&p| p < index && at < sample.sequences[index].fork_at) {
+        while let Some(parent) =
+            sample.sequences[index].parent.filter(|&p| p < index && at < sample.sequences[index].fork_at)
+        {
             index = parent;
         }
         let own = at.checked_sub(sample.sequences[index].fork_at)?;

@@ -70,8 +70,10 @@ impl Server {
         let grow = move || {
             queue.serve(&mut engine);
         };
-        let engine =
-            std::thread::Builder::new().name("eager-engine".to_owned()).spawn(grow).map_err(ServeError::Setup)?;
+        let engine = std::thread::Builder::new()
+            .name("eager-engine".to_owned())
+            .spawn(grow)
+            .map_err(ServeError::Setup)?;
         let (stop, stopped) = watch::channel(false);
         let (limits, open) = (app.options.limits.clone(), Arc::clone(&app.connections));
         let serving =

@@ -102,7 +102,8 @@ impl Telling<'_> {
         for (at, leaf) in harvest.leaves.iter().enumerate() {
             let index = index(self.seed, at, leaf);
             lines.push(self.line(json!([self.delta(index, true, &leaf.text, Value::Null, None)]), None));
-            lines.push(self.line(json!([self.delta(index, false, "", Value::Null, Some(leaf.reason))]), None));
+            lines
+                .push(self.line(json!([self.delta(index, false, "", Value::Null, Some(leaf.reason))]), None));
         }
         lines.push(self.line(json!([]), Some(("eager", json!(harvest.told)))));
         out.send(lines).await;
@@ -148,7 +149,8 @@ impl Telling<'_> {
 
     /// What did not end by itself was cut off.
     fn end_all(&mut self, prompt: usize) {
-        let live = |(key, branch): &(&(usize, SeqId), &mut Branch)| key.0 == prompt && branch.finish.is_none();
+        let live =
+            |(key, branch): &(&(usize, SeqId), &mut Branch)| key.0 == prompt && branch.finish.is_none();
         self.branches.iter_mut().filter(live).for_each(|(_, branch)| branch.end(None));
     }
 

@@ -94,7 +94,8 @@ impl Watched {
                         let parent = owner(tree, from, at);
                         let of_parent = tree.get(parent);
                         let own = at - of_parent.fork_at;
-                        let way = Candidate { token: of_parent.tokens[own], logprob: of_parent.logprobs[own] };
+                        let way =
+                            Candidate { token: of_parent.tokens[own], logprob: of_parent.logprobs[own] };
                         News::Fork { id, parent, at, entropy, ways: [way, token] }
                     });
                     let forced = true;

@@ -13,7 +13,8 @@ fn long() -> Value {
 
 /// Everything as it was before anybody asked.
 async fn is_idle(service: &Service) {
-    for gauge in ["eager_prompts_growing", "eager_prompts_waiting", "eager_sequences_live", "eager_kv_pages"] {
+    for gauge in ["eager_prompts_growing", "eager_prompts_waiting", "eager_sequences_live", "eager_kv_pages"]
+    {
         service.until(gauge, |value| value == 0).await;
     }
 }

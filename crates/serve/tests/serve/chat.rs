@@ -47,7 +47,10 @@ async fn n_is_the_cap_and_the_eager_object_says_what_was_saved() {
         assert!(entropy["mean"].as_f64() <= entropy["peak"].as_f64());
         assert!(entropy["peak"].as_f64() <= entropy["max"].as_f64());
     }
-    assert_eq!((told["tokens_full_parallel"].as_u64(), told["tokens_decoded"].as_u64()), (Some(apart), Some(own)));
+    assert_eq!(
+        (told["tokens_full_parallel"].as_u64(), told["tokens_decoded"].as_u64()),
+        (Some(apart), Some(own))
+    );
     assert!(own < apart, "sharing saves");
     let votes: u64 = told["votes"][0].as_array().unwrap().iter().map(|v| v["count"].as_u64().unwrap()).sum();
     let answers = told["choices"].as_array().unwrap().iter().filter(|c| c["answer"].is_string()).count();
@@ -108,7 +111,8 @@ async fn completions_take_text_and_tokens_and_several_prompts() {
     assert_eq!(one["object"], "text_completion");
     assert_eq!(one["choices"][0]["finish_reason"], "length");
     assert_eq!(one["usage"]["completion_tokens"], 40);
-    let chat = service.ask("/v1/chat/completions", &chat(EASY, json!({"temperature": 0, "max_tokens": 40}))).await;
+    let chat =
+        service.ask("/v1/chat/completions", &chat(EASY, json!({"temperature": 0, "max_tokens": 40}))).await;
     assert_eq!(one["choices"][0]["text"], chat["choices"][0]["message"]["content"]);
     assert_eq!(one["usage"], chat["usage"], "a chat is its template's text");
     let two = service.ask("/v1/completions", &ask(json!([whole, "1+1="]))).await;
@@ -128,7 +132,8 @@ async fn stop_strings_end_a_sequence_and_are_not_said() {
     for stop in [json!("*7"), json!(["never", "="]), json!("</think>"), json!("17760\n")] {
         let body = chat(EASY, json!({"temperature": 0, "stop": stop}));
         let answer = service.ask("/v1/chat/completions", &body).await;
-        let stops: Vec<String> = serde_json::from_value(if stop.is_string() { json!([stop]) } else { stop }).unwrap();
+        let stops: Vec<String> =
+            serde_json::from_value(if stop.is_string() { json!([stop]) } else { stop }).unwrap();
         let at = stops.iter().filter_map(|s| whole_text.find(s.as_str())).min().unwrap();
         assert_eq!(contents(&answer), [&whole_text[..at]]);
         assert_eq!(answer["choices"][0]["finish_reason"], "stop");

@@ -33,12 +33,19 @@ fn build(events: &[(String, Value)]) -> BTreeMap<u64, Branch> {
                 let branch = Branch { parent, at, ..Branch::default() };
                 assert!(tree.insert(id, branch).is_none());
                 let candidates = data["candidates"].as_array().unwrap();
-                assert_eq!((candidates[0]["branch"].as_u64(), &candidates[1]["branch"]), (parent, &data["branch"]));
+                assert_eq!(
+                    (candidates[0]["branch"].as_u64(), &candidates[1]["branch"]),
+                    (parent, &data["branch"])
+                );
                 assert!(candidates.iter().all(|c| (0.0..=1.0).contains(&c["p"].as_f64().unwrap())));
             }
             "tokens" => {
                 let branch = tree.get_mut(&id).unwrap();
-                assert_eq!(data["at"].as_u64().unwrap() as usize, branch.at + branch.text.len(), "none is missing");
+                assert_eq!(
+                    data["at"].as_u64().unwrap() as usize,
+                    branch.at + branch.text.len(),
+                    "none is missing"
+                );
                 branch.text.extend(strings(&data["text"]));
                 branch.entropy.extend(serde_json::from_value::<Vec<f64>>(data["entropy"].clone()).unwrap());
                 branch.forced.extend(serde_json::from_value::<Vec<u64>>(data["forced"].clone()).unwrap());
@@ -87,7 +94,11 @@ async fn a_growing_tree_becomes_the_grown_one() {
             assert_eq!(finish["finish"], choice["finish"]);
             assert_eq!(finish["answer"].is_null(), choice["answer"].is_null());
             if let Some(parent) = branch.parent {
-                assert_eq!(branch.forced.first(), Some(&(branch.at as u64)), "a branch begins with a forced token");
+                assert_eq!(
+                    branch.forced.first(),
+                    Some(&(branch.at as u64)),
+                    "a branch begins with a forced token"
+                );
                 assert!(tree.contains_key(&parent));
             }
         }
@@ -99,8 +110,10 @@ async fn a_growing_tree_becomes_the_grown_one() {
             assert_eq!(end[ours], told[theirs], "{eager}");
         }
         let votes = events.iter().rfind(|(name, _)| name == "votes").unwrap();
-        let counted: Vec<_> = votes.1["votes"].as_array().unwrap().iter().map(|v| (&v["answer"], &v["count"])).collect();
-        let expected: Vec<_> = told["votes"][0].as_array().unwrap().iter().map(|v| (&v["answer"], &v["count"])).collect();
+        let counted: Vec<_> =
+            votes.1["votes"].as_array().unwrap().iter().map(|v| (&v["answer"], &v["count"])).collect();
+        let expected: Vec<_> =
+            told["votes"][0].as_array().unwrap().iter().map(|v| (&v["answer"], &v["count"])).collect();
         assert_eq!(counted, expected);
         let decoded: usize = tree.values().map(|branch| branch.text.len()).sum();
         assert_eq!(end["decoded"], decoded, "every decoded token was told once");

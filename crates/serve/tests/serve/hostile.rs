@@ -80,9 +80,19 @@ async fn what_makes_no_sense_is_refused_with_a_reason() {
         assert_eq!(error["error"]["type"], "invalid_request_error");
         assert!(begun.elapsed() < Duration::from_secs(5), "{name} took {:?}", begun.elapsed());
     }
-    let completions = [json!({}), json!({"prompt": []}), json!({"prompt": [[]]}), json!({"prompt": ""}),
-        json!({"prompt": [99_999]}), json!({"prompt": [-1]}), json!({"prompt": ["a", 1]}), json!({"prompt": "a", "echo": true}),
-        json!({"prompt": vec!["a"; 65]}), json!({"prompt": "a", "logprobs": 21}), json!({"prompt": "a", "best_of": 3})];
+    let completions = [
+        json!({}),
+        json!({"prompt": []}),
+        json!({"prompt": [[]]}),
+        json!({"prompt": ""}),
+        json!({"prompt": [99_999]}),
+        json!({"prompt": [-1]}),
+        json!({"prompt": ["a", 1]}),
+        json!({"prompt": "a", "echo": true}),
+        json!({"prompt": vec!["a"; 65]}),
+        json!({"prompt": "a", "logprobs": 21}),
+        json!({"prompt": "a", "best_of": 3}),
+    ];
     for body in completions {
         assert_eq!(service.post("/v1/completions", &body).await.status(), 400, "{body}");
     }
@@ -129,7 +139,9 @@ async fn what_is_too_large_is_not_read() {
 async fn slow_clients_are_not_waited_for() {
     let limits = Limits { patience: Duration::from_millis(600), ..Limits::default() };
     let service = Service::with(Options { limits, ..Options::default() });
-    let head = format!("POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n");
+    let head = format!(
+        "POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n"
+    );
     let slow = |text: String| {
         let address = service.address;
         async move {
@@ -151,7 +163,9 @@ async fn slow_clients_are_not_waited_for() {
             begun.elapsed()
         }
     };
-    let heads = (0..50).map(|_| tokio::spawn(slow("GET / HTTP/1.1\r\nhost: localhost\r\nx: yyyyyyyyyyyyyyyyyyyy".to_owned())));
+    let heads = (0..50).map(|_| {
+        tokio::spawn(slow("GET / HTTP/1.1\r\nhost: localhost\r\nx: yyyyyyyyyyyyyyyyyyyy".to_owned()))
+    });
     let heads: Vec<_> = heads.collect();
     assert_eq!(service.get("/healthz").await.status(), 200);
     service.ask(CHAT, &chat(EASY, json!({"max_tokens": 3}))).await;

@@ -38,7 +38,8 @@ async fn client(service: Arc<Service>, number: u64, until: Instant, tally: Arc<T
         let question = if dice.roll(2) == 0 { EASY } else { HARD };
         let n = [1, 1, 2, 4, 8, 32][dice.roll(6) as usize];
         let stream = dice.roll(2) == 0;
-        let body = chat(question, json!({"n": n, "stream": stream, "seed": dice.roll(1000), "max_tokens": 120}));
+        let body =
+            chat(question, json!({"n": n, "stream": stream, "seed": dice.roll(1000), "max_tokens": 120}));
         let asking = http.post(service.url("/v1/chat/completions")).json(&body).send();
         let answered = async {
             let response = asking.await.unwrap();
@@ -91,13 +92,17 @@ async fn sixty_four_clients_of_whom_a_third_go_away() {
     let p99 = health[health.len() * 99 / 100];
     let decoded = service.metric("eager_tokens_decoded_total").await;
     println!("{tally:?}, {decoded} tokens in {seconds} s, /healthz p99 {p99:?} of {}", health.len());
-    for gauge in ["eager_prompts_growing", "eager_prompts_waiting", "eager_sequences_live", "eager_kv_pages"] {
+    for gauge in ["eager_prompts_growing", "eager_prompts_waiting", "eager_sequences_live", "eager_kv_pages"]
+    {
         service.until(gauge, |value| value == 0).await;
     }
     // A connection or two of this test's own may be closing still.
     service.until("eager_tasks", |now| now <= tasks + 2).await;
     assert_eq!(service.metric("eager_engine_failures_total").await, 0);
-    assert!(tally.served.load(Ordering::Relaxed) > 10 && tally.left.load(Ordering::Relaxed) > 10, "{tally:?}");
+    assert!(
+        tally.served.load(Ordering::Relaxed) > 10 && tally.left.load(Ordering::Relaxed) > 10,
+        "{tally:?}"
+    );
     // The machine may be busy with other things, this test's own clients among them; the full test is stricter.
     let most = if seconds >= 60 { 50 } else { 250 };
     assert!(p99 < Duration::from_millis(most), "p99 of /healthz is {p99:?}");

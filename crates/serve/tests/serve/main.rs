@@ -6,5 +6,6 @@ mod events;
 mod hostile;
 mod load;
 mod operation;
+mod runs;
 mod service;
 mod streaming;

@@ -19,11 +19,12 @@ pub const EASY: &str = "What is 888 * 27 + 271?";
 static WEIGHTS: OnceLock<Arc<Weights>> = OnceLock::new();
 
 /// acorn's engine and what the server knows of it.
-fn acorn() -> (NativeEngine, Model) {
+pub fn acorn() -> (NativeEngine, Model) {
     let checkpoint = Checkpoint::from_gguf_bytes(eager_acorn::GGUF).unwrap();
     let load = || Arc::new(Weights::load(&checkpoint, Isa::detect()).unwrap());
     let weights = Arc::clone(WEIGHTS.get_or_init(load));
-    let engine = NativeEngine::new(weights, EngineOptions { threads: 2, ..EngineOptions::default() }).unwrap();
+    let engine =
+        NativeEngine::new(weights, EngineOptions { threads: 2, ..EngineOptions::default() }).unwrap();
     let (context, vocab) = (checkpoint.config.context, checkpoint.config.vocab);
     (engine, Model::new(checkpoint.into(), Profile::of("acorn"), context, vocab).unwrap())
 }
@@ -44,7 +45,8 @@ impl Service {
         let (engine, model) = acorn();
         let options = Options { address: SocketAddr::from(([127, 0, 0, 1], 0)), ..options };
         // The server has a runtime of its own, and must not be started from within a test's.
-        let server = std::thread::spawn(move || Server::start(engine, model, options)).join().unwrap().unwrap();
+        let server =
+            std::thread::spawn(move || Server::start(engine, model, options)).join().unwrap().unwrap();
         let address = server.address();
         Service { server: Some(server), address, client: client() }
     }

@@ -78,7 +78,8 @@ async fn a_stream_adds_up_to_the_whole_answer() {
             assert_eq!(heard.eager.as_ref(), Some(&whole["eager"]), "{case}");
         }
         if case.get("logprobs").is_some() {
-            for (choice, logprobs) in whole["choices"].as_array().unwrap().iter().zip(heard.logprobs.values()) {
+            for (choice, logprobs) in whole["choices"].as_array().unwrap().iter().zip(heard.logprobs.values())
+            {
                 assert_eq!(choice["logprobs"]["content"], json!(logprobs));
             }
         }

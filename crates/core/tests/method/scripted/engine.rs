@@ -156,7 +156,9 @@ impl<'a> ScriptedEngine<'a> {
     /// Takes new groves while there is room, and brings back those that are done.
     fn exchange(&mut self, batch: &mut Vec<Growing>, forest: &mut dyn Forest) {
         loop {
-            for done in batch.extract_if(.., |g| g.grove.is_done() || !forest.wants(&g.grove)).collect::<Vec<_>>() {
+            for done in
+                batch.extract_if(.., |g| g.grove.is_done() || !forest.wants(&g.grove)).collect::<Vec<_>>()
+            {
                 forest.done(done.grove);
             }
             let room = batch.len() < self.schedule.width;
