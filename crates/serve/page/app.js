@@ -28,6 +28,7 @@ async function route() {
     ask.show();
     return;
   }
+  ask.leave();
   viewer.show(null);
   try {
     await runs.show(names);

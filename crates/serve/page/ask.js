@@ -28,6 +28,9 @@ export class Ask {
     this.running = null;
     this.tree = null;
     this.said = "";
+    this.complaint = null;
+    // Whether this is the view that one sees; a tree grows on when it is not.
+    this.present = false;
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.start();
@@ -71,11 +74,11 @@ export class Ask {
       byId("n").max = eager.max_n;
       byId("method").value = eager.method.split("/")[0];
       this.told();
-      complain(null);
+      this.complain(null);
     } catch (error) {
       if (!(error instanceof Told)) throw error;
       if (error.status === 401) this.form.querySelector("details").open = true;
-      complain(error);
+      this.complain(error);
     }
   }
 
@@ -105,14 +108,15 @@ export class Ask {
   async start() {
     this.running?.abort();
     const running = (this.running = new AbortController());
-    complain(null);
+    const before = this.tree;
+    this.complain(null);
     this.busy(true);
     this.say("Waiting for the first token.");
     try {
       await grow(this.body(), running.signal, (name, data) => this.hear(name, data, running));
     } catch (error) {
       if (this.running !== running) return;
-      this.fail(error);
+      this.fail(error, this.tree !== before);
     } finally {
       if (this.running === running) this.busy(false);
     }
@@ -122,8 +126,9 @@ export class Ask {
     if (this.running !== running) return;
     if (name === "start") {
       this.tree = new Tree(data);
-      this.viewer.show(this.tree, () => this.settled());
       this.say("Growing.");
+      if (!this.present) return;
+      this.viewer.show(this.tree, () => this.settled());
       byId("status").scrollIntoView({ block: "start", behavior: this.viewer.picture.still.matches ? "auto" : "smooth" });
       return;
     }
@@ -131,16 +136,17 @@ export class Ask {
     this.viewer.wake();
   }
 
-  fail(error) {
+  // It did not come to an end; `begun` says whether there is something of a tree.
+  fail(error, begun) {
     if (error.name !== "AbortError" && !(error instanceof Told)) throw error;
-    if (this.tree && this.running) {
+    if (begun) {
       this.tree.stopped = true;
       this.viewer.wake();
     }
-    if (error.name === "AbortError") this.say("Stopped. What had grown until then is below.");
+    if (error.name === "AbortError") this.say(begun ? "Stopped. What had grown until then is below." : "Stopped before the first token.");
     else {
       this.say("");
-      complain(error);
+      this.complain(error);
     }
   }
 
@@ -149,7 +155,8 @@ export class Ask {
     if (!end) return;
     const saved = end.full_parallel > 0 ? 1 - end.decoded / end.full_parallel : 0;
     const cost = end.forks > 0 ? `, ${percent(saved)} fewer than the same attempts would have cost one by one` : "";
-    const answer = end.answer === null ? "No attempt came to an answer" : `The answer is ${end.answer}`;
+    const says = end.sequences === 1 ? "The answer is" : "The vote goes to";
+    const answer = end.answer === null ? "No attempt came to an answer" : `${says} ${end.answer}`;
     const unsure = end.sequences === 1 && this.tree.told.theta !== null ? " The model was sure all the way, so nothing forked." : "";
     const cut = end.cut ? " Time was up before all of them were done." : "";
     this.say(`${answer}: ${plural(end.sequences, "attempt")}, ${plural(end.decoded, "token")}${cost}, decoded in ${duration(end.seconds)}.${unsure}${cut}`);
@@ -157,13 +164,24 @@ export class Ask {
 
   say(text) {
     this.said = text;
-    say(text);
+    if (this.present) say(text);
+  }
+
+  complain(error) {
+    this.complaint = error;
+    if (this.present) complain(error);
   }
 
   // Comes back to what was asked last.
   show() {
-    this.viewer.show(this.tree, this.tree?.end ? () => this.settled() : null);
+    this.present = true;
+    this.viewer.show(this.tree, () => this.settled());
     say(this.said);
+    complain(this.complaint);
+  }
+
+  leave() {
+    this.present = false;
   }
 
   busy(busy) {

@@ -96,7 +96,7 @@ export class Picture {
   measure(seconds) {
     const { tree, scroller } = this;
     const width = scroller.clientWidth;
-    this.labels = Math.min(132, Math.max(84, width * 0.2));
+    this.labels = this.labelWidth(width);
     const ease = this.still.matches || seconds === 0 ? 1 : 1 - Math.exp(-seconds * 9);
     const live = tree.branches.filter((branch) => tree.visible(branch));
     this.longest = live.reduce((most, branch) => Math.max(most, branch.front), 0);
@@ -122,6 +122,12 @@ export class Picture {
     this.extent.style.height = `${high}px`;
     scroller.style.height = `${Math.min(high, Math.max(280, innerHeight * 0.68))}px`;
     return moving;
+  }
+
+  // Room for what stands at the ends of the lines.
+  labelWidth(width) {
+    const longest = this.tree.branches.reduce((most, branch) => Math.max(most, endLabel(branch).length), 8);
+    return Math.min(width * 0.34, 16 + 7.2 * longest);
   }
 
   x(at) {
@@ -246,7 +252,7 @@ export class Picture {
       const y = this.y(branch) + 0.5;
       const to = Math.min(last, branch.front);
       for (let at = Math.max(first, branch.at); at < to; at++) {
-        const text = (branch.visible[at - branch.at] ??= visibleText(branch.text[at - branch.at]));
+        const text = (branch.drawn[at - branch.at] ??= visibleText(branch.text[at - branch.at]));
         if (text === "") continue;
         context.fillStyle = branch.shade[at - branch.at] > 150 ? colours["on-hot"] : colours.ink;
         context.fillText(text.length > most ? `${text.slice(0, most - 1)}…` : text, this.x(at + 0.5), y);
@@ -287,17 +293,14 @@ export class Picture {
       context.fill();
       return;
     }
-    const { answer, correct, finish } = branch.finish;
-    const mark = correct === true ? "✓ " : correct === false ? "✗ " : "";
-    const text = mark + (answer ?? (finish === "stop" ? "no answer" : ENDS[finish] ?? finish));
-    const leads = answer !== null && tree.votes[0]?.branches.includes(branch.id);
-    const size = Math.min(12.5, Math.max(9, this.lane * 0.62));
+    const leads = branch.finish.answer !== null && tree.votes[0]?.branches.includes(branch.id);
+    const size = Math.min(12.5, Math.max(9, this.lane * 0.62), this.labels / 8);
     context.font = `${leads ? 600 : 400} ${size}px ${SANS}`;
     context.textAlign = "left";
     context.textBaseline = "middle";
     context.globalAlpha = on ? 1 : 0.45;
     context.fillStyle = leads ? colours.ink : colours.muted;
-    context.fillText(text.length > 22 ? `${text.slice(0, 21)}…` : text, x + 7, y + 0.5, this.labels - 10);
+    context.fillText(endLabel(branch), x + 7, y + 0.5, this.labels - 10);
     context.globalAlpha = 1;
   }
 
@@ -349,6 +352,15 @@ const SANS = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 
 // How branches end that do not stop by themselves.
 export const ENDS = { length: "ran out of tokens", halted: "given up", cut: "cut short" };
+
+function endLabel({ finish: end }) {
+  if (!end) return "";
+  const mark = end.correct === true ? "✓ " : end.correct === false ? "✗ " : "";
+  // Whoever was given up has no vote, whatever it said until then.
+  const answer = end.finish === "halted" ? null : end.answer;
+  const text = mark + (answer ?? (end.finish === "stop" ? "no answer" : (ENDS[end.finish] ?? end.finish)));
+  return text.length > 22 ? `${text.slice(0, 21)}…` : text;
+}
 
 // One line of pixels: in each column the highest shade of its tokens. From `lit` on it is dimmed.
 function fill(line, starts, branch, lit, ramp, dimmed) {

@@ -15,7 +15,7 @@ class Branch {
     this.shown = 0;
     this.text = [];
     // The same as it is drawn, once it has been.
-    this.visible = [];
+    this.drawn = [];
     this.entropy = new Float32Array(64);
     this.p = new Float32Array(64);
     this.shade = new Uint8Array(64);
@@ -200,7 +200,10 @@ export class Tree {
       const known = ended.some((id) => typeof this.byId.get(id).finish.correct === "boolean");
       return { ...vote, count: ended.length, branches: ended, correct: known ? right : null };
     };
-    return this.votes.map(count).filter((vote) => vote.count > 0).sort((a, b) => b.count - a.count);
+    const votes = this.votes.map(count).filter((vote) => vote.count > 0);
+    // The order of the whole is the server's, which may weigh votes; of a part only their number is known.
+    const whole = this.end && this.branches.every((branch) => branch.caughtUp);
+    return whole ? votes : votes.sort((a, b) => b.count - a.count);
   }
 
   // From the root to a branch, with where each part ends.
