@@ -9,7 +9,8 @@ import { Spots } from "./spots.js";
 const GUTTER = 30;
 const PADDING = 18;
 const CLOSEST = 72;
-const TEXT_FROM = 5.7;
+// Pixels of a token from which single characters can be read.
+const READABLE = 5.7;
 const CHARACTER = 0.602;
 const MOST_WORDS = 5000;
 
@@ -110,7 +111,9 @@ export class Picture {
     };
     this.scale = this.chosen ? scale : toward(this.scale || scale, scale);
     const count = Math.max(1, tree.branches.length);
-    const roomy = this.scale >= TEXT_FROM ? 22 : 9;
+    // Words appear when about half of them have room; below that there would only be dots.
+    this.wordy = this.scale >= Math.max(READABLE, 5 * tree.meanLength);
+    const roomy = this.wordy ? 22 : 9;
     this.lane = Math.max(roomy, Math.min(30, 560 / count));
     for (const branch of tree.branches) {
       const from = Number.isFinite(branch.y) ? branch.y : (branch.parent?.y ?? NaN);
@@ -208,12 +211,28 @@ export class Picture {
 
   drawStrips(visible, width, density, path) {
     if (visible.length === 0) return;
-    const { strips, stripContext, context } = this;
+    const { strips, context } = this;
     const columns = Math.ceil(width * density);
     if (strips.width < columns || strips.height < visible.length) {
       strips.width = Math.max(strips.width, columns);
       strips.height = Math.max(strips.height, visible.length, 16);
+      this.painted = null;
     }
+    this.paintStrips(visible, columns, density, path);
+    context.imageSmoothingEnabled = false;
+    const thick = this.thickness();
+    visible.forEach((branch, line) => {
+      context.drawImage(strips, 0, line, columns, 1, 0, this.y(branch) - thick / 2, columns / density, thick);
+    });
+  }
+
+  // Brings the small image up to date, unless it still is: pointing along one branch changes nothing in it.
+  paintStrips(visible, columns, density, path) {
+    const { stripContext } = this;
+    const fronts = visible.map((branch) => `${branch.id}:${branch.front}`);
+    const state = [this.scale, this.position(0), columns, density, path?.at(-1).branch.id, this.dark.matches, ...fronts].join(" ");
+    if (state === this.painted && this.paintedTree === this.tree) return;
+    Object.assign(this, { painted: state, paintedTree: this.tree });
     const image = stripContext.createImageData(columns, visible.length);
     const pixels = new Uint32Array(image.data.buffer);
     // The first token of each column of pixels, and of the one after the last.
@@ -227,22 +246,17 @@ export class Picture {
       fill(pixels.subarray(line * columns, (line + 1) * columns), starts, branch, lit, this.ramp, this.dimmed);
     });
     stripContext.putImageData(image, 0, 0);
-    context.imageSmoothingEnabled = false;
-    const thick = this.thickness();
-    visible.forEach((branch, line) => {
-      context.drawImage(strips, 0, line, columns, 1, 0, this.y(branch) - thick / 2, columns / density, thick);
-    });
   }
 
   thickness() {
-    return this.scale >= TEXT_FROM ? this.lane * 0.74 : Math.max(4, this.lane * 0.5);
+    return this.wordy ? this.lane * 0.74 : Math.max(4, this.lane * 0.5);
   }
 
   drawWords(visible, width) {
     const { context, scale, colours } = this;
     const first = Math.max(0, Math.floor(this.position(0)));
     const last = Math.ceil(this.position(width));
-    if (scale < TEXT_FROM || (last - first) * visible.length > MOST_WORDS) return;
+    if (!this.wordy || (last - first) * visible.length > MOST_WORDS) return;
     const size = Math.min(12.5, scale / CHARACTER);
     const most = Math.max(1, Math.floor((scale + 1) / (Math.max(9.5, size) * CHARACTER)));
     context.font = `${Math.max(9.5, size)}px ${MONO}`;
@@ -264,7 +278,7 @@ export class Picture {
     const { context, tree, colours, lane } = this;
     const radius = Math.min(4.5, Math.max(2.5, lane * 0.2));
     // Where there are words the mark lies on the edge of the strip, so as not to hide them.
-    const aside = this.scale >= TEXT_FROM ? this.thickness() / 2 : 0;
+    const aside = this.wordy ? this.thickness() / 2 : 0;
     context.lineWidth = 1.75;
     context.strokeStyle = colours.accent;
     context.fillStyle = colours.surface;
@@ -294,7 +308,7 @@ export class Picture {
       return;
     }
     const leads = branch.finish.answer !== null && tree.votes[0]?.branches.includes(branch.id);
-    const size = Math.min(12.5, Math.max(9, this.lane * 0.62), this.labels / 8);
+    const size = Math.min(12.5, Math.max(9, this.lane * 0.62));
     context.font = `${leads ? 600 : 400} ${size}px ${SANS}`;
     context.textAlign = "left";
     context.textBaseline = "middle";
@@ -318,14 +332,16 @@ export class Picture {
     context.stroke();
   }
 
-  // Changes the scale, keeping the token under `x` (of the visible part) where it is.
-  zoom(factor, x = this.scroller.clientWidth / 2) {
+  // Changes the scale, keeping the token under a place of the visible part where it is. Rows grow when words appear.
+  zoom(factor, x = this.scroller.clientWidth / 2, y = this.scroller.clientHeight / 2) {
     if (!this.tree) return;
     const at = this.position(x);
+    const row = (y + this.scroller.scrollTop - PADDING) / this.lane;
     const wanted = Math.min(Math.max(CLOSEST, this.fit), this.scale * factor);
     this.chosen = wanted <= this.fit ? null : wanted;
     this.measure(0);
     this.scroller.scrollLeft = GUTTER + at * this.scale - x;
+    this.scroller.scrollTop = PADDING + row * this.lane - y;
     this.wake();
   }
 

@@ -84,8 +84,8 @@ export class Spots {
   wheel(event) {
     if (!event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
-    const left = this.picture.scroller.getBoundingClientRect().left;
-    this.picture.zoom(Math.exp(-event.deltaY / 150), event.clientX - left);
+    const { left, top } = this.picture.scroller.getBoundingClientRect();
+    this.picture.zoom(Math.exp(-event.deltaY / 150), event.clientX - left, event.clientY - top);
   }
 
   // The token at a place, or the fork next to it. `slack` makes rows that much taller for blunt pointers.
@@ -136,8 +136,9 @@ export class Spots {
       F: () => this.nextFork(spot, -1),
       Escape: () => null,
     };
-    if (event.key === "+" || event.key === "=") picture.zoom(1.5, picture.x(spot.at));
-    else if (event.key === "-") picture.zoom(1 / 1.5, picture.x(spot.at));
+    const place = [picture.x(spot.at), picture.y(tree.owner(spot.branch, spot.at))];
+    if (event.key === "+" || event.key === "=") picture.zoom(1.5, ...place);
+    else if (event.key === "-") picture.zoom(1 / 1.5, ...place);
     else if (event.key === "0") picture.zoomFit();
     else if (moves[event.key]) this.keep(moves[event.key](), true);
     else return;

@@ -57,8 +57,8 @@ export class Tree {
     this.end = null;
     // Entropy that has the full colour: well above where forks happen, so that forks stand out but are not the limit.
     this.hottest = Math.max(1, 1.5 * (told.theta ?? 0));
-    // Changes when branches come, fork or finish: what the list in words depends on.
-    this.shape = 0;
+    this.characters = 0;
+    this.tokens = 0;
   }
 
   hear(name, data) {
@@ -74,14 +74,12 @@ export class Tree {
         break;
       case "finish":
         this.byId.get(data.branch).finish = data;
-        this.shape += 1;
         break;
       case "votes":
         this.votes = data.votes;
         break;
       case "end":
         this.end = data;
-        this.shape += 1;
         break;
     }
   }
@@ -110,7 +108,6 @@ export class Tree {
     this.branches.push(branch);
     this.byId.set(id, branch);
     this.arrange();
-    this.shape += 1;
     return branch;
   }
 
@@ -121,15 +118,22 @@ export class Tree {
     branch.p.set(p, begin);
     for (let i = 0; i < entropy.length; i++) {
       branch.text.push(text[i]);
+      this.characters += text[i].length;
       branch.shade[begin + i] = this.shadeOf(entropy[i]);
     }
     forced.forEach((at) => branch.forced.add(at));
     branch.length += entropy.length;
+    this.tokens += entropy.length;
   }
 
-  // The square root lifts small entropies, of which there are many, off the ground.
+  // Characters of a token, on average.
+  get meanLength() {
+    return this.characters / Math.max(1, this.tokens);
+  }
+
+  // The power lifts small entropies, of which there are many, off the ground.
   shadeOf(entropy) {
-    return Math.round(255 * Math.sqrt(Math.min(1, Math.max(0, entropy) / this.hottest)));
+    return Math.round(255 * Math.min(1, Math.max(0, entropy) / this.hottest) ** 0.65);
   }
 
   // Gives every branch a row. Children lie on both sides of their parent by turns, and on each side the later a child left,

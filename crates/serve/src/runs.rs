@@ -59,7 +59,8 @@ fn search(root: &Path, folder: &Path, depth: usize, found: &mut Vec<Found>) {
     if let Ok(Some(manifest)) = read_manifest(folder) {
         // Where the folder is itself a run, it has its own name: "." would not survive in an address.
         let place = folder.strip_prefix(root).ok().filter(|place| *place != Path::new(""));
-        let name = place.or(folder.file_name().map(Path::new)).unwrap_or(folder).to_string_lossy().into_owned();
+        let name =
+            place.or(folder.file_name().map(Path::new)).unwrap_or(folder).to_string_lossy().into_owned();
         found.push(Found { name, folder: folder.to_owned(), manifest });
         return;
     }

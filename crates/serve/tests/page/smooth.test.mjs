@@ -25,6 +25,7 @@ function* recording() {
   yield ["start", { model: "made up", method: "eager-init", theta: 1.5, cap: BRANCHES, seed: 0, temperature: 0.6, max_tokens: LENGTH, prompt_tokens: 20 }];
   yield ["root", { branch: 0 }];
   const lengths = [0];
+  let decoded = 0;
   const words = [" the", " sum", " of", " 12", "\n", " so", " we", " have", "=", " wait"];
   const fork = (at) => {
     const parent = Math.floor(random() * lengths.length);
@@ -38,6 +39,7 @@ function* recording() {
     if (at > 0) for (let i = 0; i < 4 && lengths.length < BRANCHES; i++) yield fork(at - 1);
     for (const [branch, from] of lengths.entries()) {
       const count = at + STEP - from;
+      decoded += count;
       const list = (make) => Array.from({ length: count }, make);
       yield ["tokens", { branch, at: from, text: list(() => words[Math.floor(random() * words.length)]), entropy: list(() => 2.5 * random() ** 6), p: list(random), forced: [] }];
       lengths[branch] = at + STEP;
@@ -48,7 +50,7 @@ function* recording() {
   for (const branch of ids) yield ["finish", { branch, finish: "stop", tokens: LENGTH, answer: String(branch % 5), correct: null }];
   const vote = (answer) => ({ answer: String(answer), count: 1, weight: 1, branches: ids.filter((id) => id % 5 === answer) });
   yield ["votes", { votes: [0, 1, 2, 3, 4].map(vote) }];
-  yield ["end", { decoded: 0, full_parallel: BRANCHES * LENGTH, sequences: BRANCHES, forks: BRANCHES - 1, answer: "0", cut: null, seconds: 8 }];
+  yield ["end", { decoded, full_parallel: BRANCHES * LENGTH, sequences: BRANCHES, forks: BRANCHES - 1, answer: "0", cut: null, seconds: 8 }];
 }
 
 async function play(response) {
@@ -121,6 +123,7 @@ test(`${BRANCHES} branches of ${LENGTH} tokens stay smooth`, (context) =>
       await page.waitForSelector("#replay:not([hidden])", { timeout: 120_000 });
     });
     assert.equal(await page.locator("#outline [role=treeitem]").count(), BRANCHES);
+    assert.match(await page.textContent("#status"), new RegExp(` ${await page.textContent("#decoded")} tokens`));
     assert.equal(await page.textContent("#parallel"), (BRANCHES * LENGTH).toLocaleString("en"));
     const box = await page.locator("#scroller").boundingBox();
     const middle = [box.x + box.width / 2, box.y + Math.min(box.height, 500) / 2];
