@@ -35,15 +35,15 @@ impl Backend {
         match self {
             Backend::Embedded(_) => None,
             Backend::Remote(engine) => {
-                Some(engine.traffic().tally()).filter(|tally| tally.requests > 0).map(told)
+                Some(engine.traffic().tally()).filter(|tally| tally.requests() > 0).map(told)
             }
         }
     }
 }
 
 fn told(tally: Tally) -> String {
-    let Tally { requests, retries, handed, received, wasted, narrow, prompt, cached, .. } = tally;
-    let mut told = format!("{requests} requests brought {received} tokens");
+    let Tally { retries, handed, received, wasted, narrow, forks, .. } = tally;
+    let mut told = format!("{} requests brought {received} tokens", tally.requests());
     let mut add = |count: usize, what: &str| {
         if count > 0 {
             told += &format!(", {count} {what}");
@@ -53,11 +53,8 @@ fn told(tally: Tally) -> String {
     add(retries, "requests broke off and were taken up again");
     add(handed, "sequences went on at another server");
     add(narrow, "tokens came with fewer candidates than were asked for");
-    if prompt > 0 {
-        told += &format!(
-            "; the server had {:.0}% of their prompts cached",
-            100.0 * cached as f64 / prompt as f64
-        );
+    if let Some(share) = forks.cached_share() {
+        told += &format!("; the server had {:.0}% of what {} forks went on from", 100.0 * share, forks.count);
     }
     told
 }
@@ -65,16 +62,19 @@ fn told(tally: Tally) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use eager_remote::Requests;
 
     #[test]
     fn only_what_happened_is_told() {
-        let quiet = Tally { requests: 3, received: 40, ..Tally::default() };
+        let fresh = Requests { count: 3, ..Requests::default() };
+        let quiet = Tally { received: 40, fresh, ..Tally::default() };
         assert_eq!(told(quiet), "3 requests brought 40 tokens");
-        let eventful = Tally { wasted: 2, retries: 1, handed: 4, prompt: 200, cached: 190, ..quiet };
+        let forks = Requests { count: 5, prompt: 200, cached: 190, ..Requests::default() };
+        let eventful = Tally { wasted: 2, retries: 1, handed: 4, forks, ..quiet };
         assert_eq!(
             told(eventful),
-            "3 requests brought 40 tokens, 2 of them in vain, 1 requests broke off and were taken up again, \
-             4 sequences went on at another server; the server had 95% of their prompts cached"
+            "8 requests brought 40 tokens, 2 of them in vain, 1 requests broke off and were taken up again, \
+             4 sequences went on at another server; the server had 95% of what 5 forks went on from"
         );
     }
 }

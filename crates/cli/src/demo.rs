@@ -7,7 +7,7 @@ use eager_core::{Method, Metrics, Outcome as Graded, Prompt, Reallocation};
 use eager_grade::Grader;
 use serde::Serialize;
 
-use crate::args::{EngineArgs, ForkingArgs, RemoteArgs, SamplingArgs, at_least_one};
+use crate::args::{ChatArgs, EngineArgs, ForkingArgs, RemoteArgs, SamplingArgs, at_least_one};
 use crate::compare::{Comparison, Line, Run, Task, full_parallel, grade, lines};
 use crate::interrupt::Interrupt;
 use crate::picture::{self, Detail};
@@ -118,7 +118,7 @@ fn spread(all: &[Problem], count: usize) -> Vec<Problem> {
 }
 
 fn task(problem: Problem, args: &Args, session: &Session) -> anyhow::Result<Task> {
-    let tokens = session.encode(&problem.problem, None, false)?;
+    let tokens = session.encode(&problem.problem, &ChatArgs::default())?;
     let grader = match (problem.family, problem.answer.parse()) {
         (Family::Countdown, Ok(target)) => {
             Grader::Expression { numbers: problem.numbers.iter().map(|&n| n.into()).collect(), target }

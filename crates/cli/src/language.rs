@@ -1,8 +1,10 @@
 //! How the model reads and writes: by its files, or by the word of the server that runs it.
 
 use eager_core::Token;
-use eager_native::load::{ChatOptions, LoadError, Message, Words};
+use eager_native::load::{LoadError, Message, Words};
 use eager_remote::{RemoteError, ServerWords, Turn};
+
+use crate::args::ChatArgs;
 
 #[derive(Debug)]
 pub enum Language {
@@ -20,27 +22,20 @@ pub enum LanguageError {
 
 impl Language {
     /// The prompt of a problem: as the model's chat template writes it, or the bare text.
-    pub fn prompt(
-        &self,
-        problem: &str,
-        system: Option<&str>,
-        raw: bool,
-    ) -> Result<Vec<Token>, LanguageError> {
-        let turns: Vec<Turn<'_>> =
-            system.map(|text| ("system", text)).into_iter().chain([("user", problem)]).collect();
+    pub fn prompt(&self, problem: &str, args: &ChatArgs) -> Result<Vec<Token>, LanguageError> {
+        let system = args.system.as_deref().map(|text| ("system", text));
+        let turns: Vec<Turn<'_>> = system.into_iter().chain([("user", problem)]).collect();
         match self {
             Language::Files(words) => {
                 let messages = turns.iter().map(|&(role, text)| Message::new(role, text));
                 let text = match &words.chat {
-                    Some(chat) if !raw => {
-                        chat.render(&messages.collect::<Vec<_>>(), &ChatOptions::default())?
-                    }
+                    Some(chat) if !args.raw => chat.render(&messages.collect::<Vec<_>>(), &args.options())?,
                     _ => problem.to_owned(),
                 };
                 Ok(words.encode_prompt(&text)?)
             }
-            Language::Server(words) if raw => Ok(words.encode(problem, true)?),
-            Language::Server(words) => Ok(words.chat(&turns)?),
+            Language::Server(words) if args.raw => Ok(words.encode(problem, true)?),
+            Language::Server(words) => Ok(words.chat(&turns, &args.options().switches())?),
         }
     }
 

@@ -9,8 +9,10 @@ mod grade;
 mod interrupt;
 mod lab;
 mod language;
+mod model;
 mod picture;
 mod progress;
+mod remote;
 mod serve;
 mod session;
 mod solve;
@@ -52,6 +54,12 @@ enum Command {
     /// The embedded engine: what it runs on here, and how fast it is
     #[command(subcommand)]
     Engine(engine::Command),
+    /// Servers to decode on: are they fit for trees?
+    #[command(subcommand)]
+    Remote(remote::Command),
+    /// Models: what they are and what they take
+    #[command(subcommand)]
+    Model(model::Command),
 }
 
 /// Prints a result. A reader that has gone away, as `head` does, has seen enough.
@@ -99,6 +107,8 @@ fn main() -> ExitCode {
         Command::Report(args) => lab::report::run(&args),
         Command::Serve(args) => serve::run(*args),
         Command::Engine(command) => engine::run(&command),
+        Command::Remote(command) => remote::run(&command),
+        Command::Model(command) => model::run(&command),
     };
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

@@ -19,9 +19,10 @@ use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
 
 use crate::Usage;
-use crate::args::{EngineArgs, RemoteArgs, RuleArgs};
+use crate::args::{ChatArgs, EngineArgs, RemoteArgs, RuleArgs};
 use crate::backend::Backend;
 use crate::language::Language;
+use crate::model::hub;
 
 #[derive(Debug)]
 pub struct Session {
@@ -41,9 +42,15 @@ pub struct Session {
 impl Session {
     /// Opens the model at a path, or the embedded one; or the servers that run one, where some are named.
     pub fn open(model: Option<&Path>, args: &EngineArgs, remote: &RemoteArgs) -> anyhow::Result<Self> {
-        let (engine, language, name, context) = match remote.connect()? {
+        let servers = remote.connect()?;
+        let locate = if servers.is_some() { hub::locate_words } else { hub::locate };
+        let model = model.map(locate).transpose()?;
+        let (engine, language, name, context) = match servers {
             Some(servers) => {
-                let (language, name) = match model {
+                if let Some(advice) = servers.advice() {
+                    eprintln!("eager: {advice}");
+                }
+                let (language, name) = match &model {
                     Some(path) => {
                         let words = Words::open(path)?;
                         let name = words.name.clone();
@@ -55,7 +62,7 @@ impl Session {
                 (Backend::Remote(servers), language, name, context)
             }
             None => {
-                let (checkpoint, weights) = load(model, kernel(args)?)?;
+                let (checkpoint, weights) = load(model.as_deref(), kernel(args)?)?;
                 let engine = NativeEngine::new(weights, args.options())?;
                 let (name, context) = (checkpoint.name.clone(), checkpoint.config.context);
                 (Backend::Embedded(engine), Language::Files(checkpoint.into()), name, context)
@@ -63,8 +70,17 @@ impl Session {
         };
         let profile = Profile::of(&name);
         let reasoning_end = language.marker(profile.reasoning_end)?;
-        let (language, source) = (Arc::new(language), model.map(Path::to_owned));
-        Ok(Session { engine, profile, name, language, context, reasoning_end, source, hash: OnceCell::new() })
+        let language = Arc::new(language);
+        Ok(Session {
+            engine,
+            profile,
+            name,
+            language,
+            context,
+            reasoning_end,
+            source: model,
+            hash: OnceCell::new(),
+        })
     }
 
     /// The engine, and the model as a server shows it. That takes the model's words from its files: a server says every
@@ -136,8 +152,8 @@ impl Session {
     }
 
     /// The prompt of a problem: as the model's chat template writes it, or the bare text.
-    pub fn encode(&self, problem: &str, system: Option<&str>, raw: bool) -> anyhow::Result<Vec<Token>> {
-        Ok(self.language.prompt(problem, system, raw)?)
+    pub fn encode(&self, problem: &str, chat: &ChatArgs) -> anyhow::Result<Vec<Token>> {
+        Ok(self.language.prompt(problem, chat)?)
     }
 
     /// A prompt with its settings. `key` is what its randomness is keyed by.
@@ -211,7 +227,7 @@ impl Answers for Reader {
 }
 
 /// The hash of a model's file, or of all files of its folder with their names.
-fn hash_model(path: &Path) -> std::io::Result<String> {
+pub fn hash_model(path: &Path) -> std::io::Result<String> {
     if !path.is_dir() {
         return hash_file(path);
     }
@@ -226,7 +242,7 @@ fn hash_model(path: &Path) -> std::io::Result<String> {
     Ok(hex(&whole.finalize()))
 }
 
-fn hash_file(path: &Path) -> std::io::Result<String> {
+pub fn hash_file(path: &Path) -> std::io::Result<String> {
     let (mut file, mut hash, mut block) = (File::open(path)?, Sha256::new(), vec![0; 1 << 20]);
     loop {
         match file.read(&mut block)? {
@@ -256,7 +272,7 @@ pub fn load(model: Option<&Path>, kernel: Isa) -> anyhow::Result<(Checkpoint, Ar
     let loading = ProgressBar::new_spinner().with_message("loading the model");
     loading.enable_steady_tick(Duration::from_millis(200));
     let checkpoint = match model {
-        Some(path) => Checkpoint::open(path)?,
+        Some(path) => Checkpoint::open(&hub::locate(path)?)?,
         None => Checkpoint::from_gguf_bytes(eager_acorn::GGUF)?,
     };
     let weights = Arc::new(Model::load(&checkpoint, kernel)?);

@@ -11,7 +11,7 @@ use eager_grade::Grader;
 use eager_lab::run::Sample;
 use serde::Serialize;
 
-use crate::args::{EngineArgs, ForkingArgs, RemoteArgs, SamplingArgs, at_least_one};
+use crate::args::{ChatArgs, EngineArgs, ForkingArgs, RemoteArgs, SamplingArgs, at_least_one};
 use crate::compare::grade;
 use crate::interrupt::Interrupt;
 use crate::picture::{self, Detail};
@@ -26,7 +26,8 @@ const SHOWN: usize = 10;
 pub struct Args {
     /// The problem
     problem: String,
-    /// A .gguf file, or a folder with config.json, tokenizer.json and *.safetensors [default: the embedded acorn]
+    /// A .gguf file, a folder with config.json, tokenizer.json and *.safetensors, or a name on the Hugging Face hub, such as
+    /// Qwen/Qwen3-4B [default: the embedded acorn]
     #[arg(long)]
     model: Option<PathBuf>,
     /// full-parallel, eager-init, eager-adapt, eager, esc or deepconf; eager-adapt and eager take /rerun or /regrow
@@ -38,18 +39,14 @@ pub struct Args {
     /// Most tokens of one sequence [default: 32768, or what the context leaves]
     #[arg(long, value_parser = at_least_one)]
     max_tokens: Option<usize>,
-    /// A system message to put before the problem
-    #[arg(long)]
-    system: Option<String>,
-    /// Give the model the bare text, without its chat template
-    #[arg(long)]
-    raw: bool,
     /// Show the whole text of every sequence
     #[arg(long)]
     full: bool,
     /// Print one JSON object instead of the tree
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    chat: ChatArgs,
     #[command(flatten)]
     sampling: SamplingArgs,
     #[command(flatten)]
@@ -76,7 +73,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
         let (name, theta) = (&session.name, args.forking.theta(args.method, &session.profile));
         eprintln!("eager: {name} has no calibrated theta; forking at {theta} (set --theta)");
     }
-    let tokens = session.encode(args.problem.trim(), args.system.as_deref(), args.raw)?;
+    let tokens = session.encode(args.problem.trim(), &args.chat)?;
     let grader = Grader::Math { gold: args.answer.clone().unwrap_or_default() };
     let prompt = Prompt {
         answers: Some(session.reader(&grader)),

@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use eager_core::{Decoded, Engine, Forest, Grove, Next, Pulse, Settings};
 
-use crate::kernel::{KvType, PAGE};
-use crate::model::{Batch, Forward, Model, Row, Scratch};
+use crate::forward::{Forward, Scratch};
+use crate::kernel::{Attention, KvType, PAGE};
+use crate::load::Config;
+use crate::model::{Batch, Model, Row};
 use crate::pages::Pool;
 use crate::phases::{Phase, Phases};
 use crate::sampler::{Ask, Draw, draw};
@@ -34,6 +36,12 @@ impl Default for Options {
     fn default() -> Self {
         Options { threads: 0, kv_bytes: 4 << 30, rows: 256, chunk: 64, kv: KvType::Q16 }
     }
+}
+
+/// Bytes of keys and values that one more token of a sequence takes.
+pub fn kv_bytes_per_token(config: &Config, kv: KvType) -> usize {
+    let Config { heads, kv_heads, head_dim, layers, .. } = *config;
+    layers * Attention { heads, kv_heads, head_dim, kv }.page_bytes() / PAGE
 }
 
 /// Why a run stopped.

@@ -2,8 +2,10 @@
 
 pub mod bench;
 mod engine;
+mod forward;
 mod kernel;
 pub mod load;
+mod mixture;
 mod model;
 mod pages;
 mod phases;
@@ -12,7 +14,7 @@ mod scheduler;
 mod shared_slice;
 mod threads;
 
-pub use engine::{EngineError, KvUse, NativeEngine, Options};
+pub use engine::{EngineError, KvUse, NativeEngine, Options, kv_bytes_per_token};
 pub use kernel::{Isa, KvType};
 pub use model::Model;
 pub use phases::Phases;

@@ -1,20 +1,15 @@
-//! A decoder-only transformer: token in, logits out.
+//! The weights of a decoder-only transformer, packed for this machine.
 //!
-//! Llama and Qwen3 are the same network with and without a norm on queries and keys, so there is one forward pass and a
-//! configuration. It works on a batch of rows. A row is one token of one sequence; decoding contributes one row per
-//! sequence, a prompt contributes many, and the pass does not care which is which.
+//! All architectures are one network with parts that are there or not: a norm on queries and keys (Qwen3), something added
+//! to them (Qwen2), layers that do not rotate (SmolLM3), and in gpt-oss sinks, windows and experts in place of the
+//! feed-forward layer. So there is one [`Model`], and one [forward pass](crate::forward), with a configuration.
 
 use std::ops::Range;
 
-use crate::kernel::{
-    Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, Step, View, add, at_least, matmul, rms_norm,
-    rms_norm_in_place, rope, swiglu,
-};
-use crate::load::{Checkpoint, Config, LoadError};
-use crate::pages::{PageId, Pool};
-use crate::phases::{Phase, Stopwatch};
-use crate::shared_slice::SharedSlice;
-use crate::threads::Threads;
+use crate::kernel::{Attention, Isa, KvType, PAGE, Packed, Plan, View};
+use crate::load::{Checkpoint, Config, LayerShape, LoadError};
+use crate::mixture::Mixture;
+use crate::pages::PageId;
 
 /// The weights, packed for this machine.
 #[derive(Debug)]
@@ -22,25 +17,44 @@ pub struct Model {
     pub(crate) config: Config,
     pub(crate) isa: Isa,
     /// Also the output matrix where the file has no other.
-    embedding: Packed,
-    output: Option<Packed>,
-    norm: Vec<f32>,
-    layers: Vec<Layer>,
+    pub(crate) embedding: Packed,
+    pub(crate) output: Option<Packed>,
+    pub(crate) norm: Vec<f32>,
+    pub(crate) layers: Vec<Layer>,
     /// How fast each pair of a head turns with position.
-    frequencies: Vec<f32>,
+    pub(crate) frequencies: Vec<f32>,
 }
 
 #[derive(Debug)]
-struct Layer {
-    attention_norm: Vec<f32>,
+pub(crate) struct Layer {
+    pub shape: LayerShape,
+    pub attention_norm: Vec<f32>,
     /// Queries, keys and values in one product.
-    qkv: Packed,
-    query_norm: Option<Vec<f32>>,
-    key_norm: Option<Vec<f32>>,
-    attention_out: Packed,
-    ffn_norm: Vec<f32>,
-    gate_up: Packed,
-    down: Packed,
+    pub qkv: Packed,
+    pub qkv_bias: Option<Vec<f32>>,
+    pub query_norm: Option<Vec<f32>>,
+    pub key_norm: Option<Vec<f32>>,
+    /// A score of each head that brings no value.
+    pub sinks: Option<Vec<f32>>,
+    pub attention_out: Packed,
+    pub attention_bias: Option<Vec<f32>>,
+    pub ffn_norm: Vec<f32>,
+    pub ffn: FeedForward,
+}
+
+#[derive(Debug)]
+pub(crate) enum FeedForward {
+    Dense { gate_up: Packed, down: Packed },
+    Mixture(Mixture),
+}
+
+impl FeedForward {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Dense { gate_up, down } => gate_up.bytes() + down.bytes(),
+            Self::Mixture(mixture) => mixture.bytes(),
+        }
+    }
 }
 
 /// One token to compute.
@@ -80,57 +94,38 @@ impl<'a> Batch<'a> {
         }
     }
 
-    fn plan(&self) -> Plan<'a> {
-        let view =
-            |(at, row): (usize, &Row)| View { row: at, pages: self.tables[row.table], len: row.position + 1 };
+    /// Who sees what in layers with this window.
+    pub fn plan(&self, window: Option<usize>) -> Plan<'a> {
+        let view = |(at, row): (usize, &Row)| {
+            let len = row.position + 1;
+            let first = window.map_or(0, |window| len.saturating_sub(window));
+            View { row: at, pages: self.tables[row.table], first, len }
+        };
         Plan::new(self.rows.iter().enumerate().map(view).collect())
     }
 }
 
 impl Model {
-    /// Packs the weights for these instructions.
+    /// Packs the weights for these instructions. What is packed is let go of in the file: weights are in memory once.
     pub fn load(checkpoint: &Checkpoint, isa: Isa) -> Result<Self, LoadError> {
         let config = checkpoint.config.clone();
-        let vector = |name: &str| Ok::<_, LoadError>(checkpoint.tensor(name)?.to_f32());
-        let stack = |names: &[String]| {
-            let parts = names.iter().map(|n| checkpoint.tensor(n)).collect::<Result<Vec<_>, _>>()?;
-            Ok::<_, LoadError>(Packed::stack(isa, &parts))
-        };
-        let mut layers = Vec::with_capacity(config.layers);
-        for layer in 0..config.layers {
-            let name = |part: &str| format!("blk.{layer}.{part}.weight");
-            let norm_if = |part: &str| config.qk_norm.then(|| vector(&name(part))).transpose();
-            layers.push(Layer {
-                attention_norm: vector(&name("attn_norm"))?,
-                qkv: stack(&[name("attn_q"), name("attn_k"), name("attn_v")])?,
-                query_norm: norm_if("attn_q_norm")?,
-                key_norm: norm_if("attn_k_norm")?,
-                attention_out: stack(&[name("attn_output")])?,
-                ffn_norm: vector(&name("ffn_norm"))?,
-                gate_up: stack(&[name("ffn_gate"), name("ffn_up")])?,
-                down: stack(&[name("ffn_down")])?,
-            });
-        }
-        let output = checkpoint.has("output.weight").then(|| stack(&["output.weight".into()])).transpose()?;
-        Ok(Model {
-            embedding: stack(&["token_embd.weight".into()])?,
-            output,
-            norm: vector("output_norm.weight")?,
-            layers,
-            frequencies: frequencies(&config),
-            config,
-            isa,
-        })
+        let pack = Packing { checkpoint, isa };
+        // First, because it is the largest: until it is packed it is in memory twice.
+        let embedding = pack.matrix("token_embd")?;
+        let output = checkpoint.has("output.weight").then(|| pack.matrix("output")).transpose()?;
+        let layers = (0..config.layers).map(|layer| pack.layer(layer)).collect::<Result<_, _>>()?;
+        let norm = pack.vector("output_norm.weight")?;
+        Ok(Model { embedding, output, norm, layers, frequencies: config.frequencies(), config, isa })
     }
 
-    fn attention(&self, kv: KvType) -> Attention {
+    pub(crate) fn attention(&self, kv: KvType) -> Attention {
         let Config { heads, kv_heads, head_dim, .. } = self.config;
         Attention { heads, kv_heads, head_dim, kv }
     }
 
     /// Bytes of the packed weights.
     pub fn weight_bytes(&self) -> usize {
-        let layer = |l: &Layer| l.qkv.bytes() + l.attention_out.bytes() + l.gate_up.bytes() + l.down.bytes();
+        let layer = |l: &Layer| l.qkv.bytes() + l.attention_out.bytes() + l.ffn.bytes();
         let output = self.output.as_ref().map_or(0, Packed::bytes);
         self.embedding.bytes() + output + self.layers.iter().map(layer).sum::<usize>()
     }
@@ -150,190 +145,55 @@ impl Model {
     }
 }
 
-fn frequencies(config: &Config) -> Vec<f32> {
-    let frequency = |i: usize| {
-        let plain = config.rope_theta.powf(-((2 * i) as f32) / config.head_dim as f32);
-        config.rope_factors.as_ref().map_or(plain, |factors| plain / factors[i])
-    };
-    (0..config.head_dim / 2).map(frequency).collect()
+/// From a checkpoint's tensors to packed weights.
+pub(crate) struct Packing<'a> {
+    pub checkpoint: &'a Checkpoint,
+    pub isa: Isa,
 }
 
-/// Buffers that a forward pass needs, kept from step to step.
-#[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    pub watch: Stopwatch,
-    hidden: Vec<f32>,
-    input: Input,
-    product: Vec<f32>,
-    /// Keys and values of the rows, as pages keep them.
-    tokens: Vec<u8>,
-    /// Queries of the rows as whole numbers, and their scales.
-    queries: Vec<i32>,
-    query_scales: Vec<f32>,
-    answers: Answers,
-    cos: Vec<f32>,
-    sin: Vec<f32>,
-}
-
-/// One pass over a batch.
-pub(crate) struct Forward<'a> {
-    pub model: &'a Model,
-    pub threads: &'a Threads,
-    pub kv: KvType,
-    pub pool: &'a mut Pool,
-    pub scratch: &'a mut Scratch,
-}
-
-impl Forward<'_> {
-    /// Computes the batch, stores its keys and values, and returns the logits of the rows that asked, in order.
-    pub fn run(&mut self, batch: &Batch<'_>) -> &[f32] {
-        self.embed(batch);
-        self.angles(batch);
-        let plan = batch.plan();
-        for (index, layer) in self.model.layers.iter().enumerate() {
-            self.attend(index, layer, batch, &plan);
-            self.feed_forward(layer);
-        }
-        self.logits(batch)
+impl Packing<'_> {
+    pub fn vector(&self, name: &str) -> Result<Vec<f32>, LoadError> {
+        Ok(self.checkpoint.tensor(name)?.to_f32())
     }
 
-    fn embed(&mut self, batch: &Batch<'_>) {
-        let width = self.model.config.hidden;
-        let hidden = &mut self.scratch.hidden;
-        hidden.resize(batch.rows.len() * width, 0.0);
-        for (row, into) in batch.rows.iter().zip(hidden.chunks_mut(width)) {
-            self.model.embedding.output(row.token as usize, into);
-        }
+    pub fn matrix(&self, name: &str) -> Result<Packed, LoadError> {
+        self.stack(&[format!("{name}.weight")])
     }
 
-    /// The rotations of every row's position, once for all layers.
-    fn angles(&mut self, batch: &Batch<'_>) {
-        let Scratch { cos, sin, .. } = &mut *self.scratch;
-        cos.clear();
-        sin.clear();
-        for row in &batch.rows {
-            for frequency in &self.model.frequencies {
-                let (s, c) = (row.position as f32 * frequency).sin_cos();
-                cos.push(c);
-                sin.push(s);
-            }
-        }
+    fn stack(&self, names: &[String]) -> Result<Packed, LoadError> {
+        let parts = names.iter().map(|name| self.checkpoint.tensor(name)).collect::<Result<Vec<_>, _>>()?;
+        let packed = Packed::stack(self.isa, &parts);
+        names.iter().for_each(|name| self.checkpoint.let_go(name));
+        Ok(packed)
     }
 
-    fn attend(&mut self, index: usize, layer: &Layer, batch: &Batch<'_>, plan: &Plan<'_>) {
-        let (model, isa, threads) = (self.model, self.model.isa, self.threads);
-        let attention = model.attention(self.kv);
-        let config = &model.config;
-        let (dim, half) = (config.head_dim, config.head_dim / 2);
-        let (q, kv) = (config.heads * dim, config.kv_heads * dim);
-        self.normalise(&layer.attention_norm, &layer.qkv, index > 0);
-
-        let Scratch { watch, input, product, tokens, queries, query_scales, cos, sin, answers, .. } =
-            &mut *self.scratch;
-        watch.lap(Phase::Between);
-        matmul(threads, isa, &layer.qkv, input, product);
-        watch.lap(Phase::Matrices);
-        let width = q + 2 * kv;
-        let (bytes, size) = (attention.token_bytes(), attention.page_bytes());
-        let words = config.heads * attention.query_words();
-        let tokens = at_least(tokens, batch.rows.len() * bytes);
-        let queries = at_least(queries, batch.rows.len() * words);
-        let query_scales = at_least(query_scales, batch.rows.len() * config.heads);
-        let (rows, encoded, pages) =
-            (SharedSlice::new(product), SharedSlice::new(tokens), self.pool.shared());
-        let (codes, scales) = (SharedSlice::new(queries), SharedSlice::new(query_scales));
-        threads.run(batch.same_page.len(), |_, task| {
-            for at in batch.same_page[task].clone() {
-                // SAFETY: every row is in one task only, as are all rows that write to the same page.
-                let (qkv, encoded) = unsafe {
-                    (rows.part(at * width..(at + 1) * width), encoded.part(at * bytes..(at + 1) * bytes))
-                };
-                let (cos, sin) = (&cos[at * half..][..half], &sin[at * half..][..half]);
-                for (i, head) in qkv[..q + kv].chunks_exact_mut(dim).enumerate() {
-                    let norm = if i < config.heads { &layer.query_norm } else { &layer.key_norm };
-                    if let Some(norm) = norm {
-                        rms_norm_in_place(isa, head, norm, config.rms_eps);
-                    }
-                    rope(isa, head, cos, sin, config.rope);
-                }
-                // SAFETY: as above.
-                let (codes, scales) = unsafe {
-                    (
-                        codes.part(at * words..(at + 1) * words),
-                        scales.part(at * config.heads..(at + 1) * config.heads),
-                    )
-                };
-                attention.encode_queries(isa, &qkv[..q], codes, scales);
-                attention.encode(isa, &qkv[q..], encoded);
-                let row = &batch.rows[at];
-                // SAFETY: as above.
-                let page = unsafe { pages.page(batch.tables[row.table][row.position / PAGE]) };
-                attention.store(&mut page[index * size..][..size], row.position % PAGE, encoded);
-            }
-        });
-
-        let pool = &*self.pool;
-        let page = |id: PageId| &pool.data(id)[index * size..][..size];
-        watch.lap(Phase::Between);
-        let step = Step { shape: &attention, plan, page, queries, scales: query_scales };
-        answers.find(threads, isa, &step);
-        watch.lap(Phase::Attention);
-        input.fill(threads, isa, batch.rows.len(), &layer.attention_out, |row, into| {
-            answers.merge(isa, &attention, plan, row, into);
-        });
-        watch.lap(Phase::Between);
-        matmul(threads, isa, &layer.attention_out, input, product);
-        watch.lap(Phase::Matrices);
-    }
-
-    fn feed_forward(&mut self, layer: &Layer) {
-        let (isa, threads, ffn) = (self.model.isa, self.threads, self.model.config.ffn);
-        self.normalise(&layer.ffn_norm, &layer.gate_up, true);
-        let Scratch { watch, hidden, input, product, .. } = &mut *self.scratch;
-        let rows = hidden.len() / self.model.config.hidden;
-        watch.lap(Phase::Between);
-        matmul(threads, isa, &layer.gate_up, input, product);
-        watch.lap(Phase::Matrices);
-        input.fill(threads, isa, rows, &layer.down, |row, into| {
-            let (gate, up) = product[row * 2 * ffn..][..2 * ffn].split_at(ffn);
-            swiglu(isa, gate, up, into);
-        });
-        watch.lap(Phase::Between);
-        matmul(threads, isa, &layer.down, input, product);
-        watch.lap(Phase::Matrices);
-    }
-
-    /// Adds the last product to the hidden rows, if there was one, and prepares them for a product with these weights.
-    fn normalise(&mut self, norm: &[f32], weights: &Packed, residual: bool) {
-        let (isa, width, eps) = (self.model.isa, self.model.config.hidden, self.model.config.rms_eps);
-        let Scratch { hidden, product, input, .. } = &mut *self.scratch;
-        let rows = hidden.len() / width;
-        let hidden = SharedSlice::new(hidden);
-        input.fill(self.threads, isa, rows, weights, |row, into| {
-            // SAFETY: every row is filled once.
-            let hidden = unsafe { hidden.part(row * width..(row + 1) * width) };
-            if residual {
-                add(isa, hidden, &product[row * width..][..width]);
-            }
-            rms_norm(isa, hidden, norm, eps, into);
-        });
-    }
-
-    fn logits(&mut self, batch: &Batch<'_>) -> &[f32] {
-        let (model, isa) = (self.model, self.model.isa);
-        let (width, eps) = (model.config.hidden, model.config.rms_eps);
-        let asked: Vec<usize> = (0..batch.rows.len()).filter(|&at| batch.rows[at].logits).collect();
-        let Scratch { watch, hidden, input, product, .. } = &mut *self.scratch;
-        let output = model.output.as_ref().unwrap_or(&model.embedding);
-        input.fill(self.threads, isa, asked.len(), output, |row, into| {
-            let at = asked[row] * width;
-            into.copy_from_slice(&hidden[at..][..width]);
-            add(isa, into, &product[at..][..width]);
-            rms_norm_in_place(isa, into, &model.norm, eps);
-        });
-        watch.lap(Phase::Between);
-        matmul(self.threads, isa, output, input, product);
-        watch.lap(Phase::Logits);
-        &product[..asked.len() * model.config.vocab]
+    fn layer(&self, layer: usize) -> Result<Layer, LoadError> {
+        let config = &self.checkpoint.config;
+        let weight = |part: &str| format!("blk.{layer}.{part}.weight");
+        let vector = |part: &str| self.vector(&format!("blk.{layer}.{part}"));
+        let vector_if = |there: bool, part: &str| there.then(|| vector(part)).transpose();
+        let qkv = ["attn_q", "attn_k", "attn_v"];
+        let qkv_bias =
+            || qkv.iter().map(|part| vector(&format!("{part}.bias"))).collect::<Result<Vec<_>, _>>();
+        let ffn = match config.experts {
+            Some(experts) => FeedForward::Mixture(Mixture::load(self, layer, experts)?),
+            None => FeedForward::Dense {
+                gate_up: self.stack(&[weight("ffn_gate"), weight("ffn_up")])?,
+                down: self.stack(&[weight("ffn_down")])?,
+            },
+        };
+        Ok(Layer {
+            shape: config.shapes[layer],
+            attention_norm: vector("attn_norm.weight")?,
+            qkv: self.stack(&qkv.map(weight))?,
+            qkv_bias: config.qkv_bias.then(qkv_bias).transpose()?.map(|parts| parts.concat()),
+            query_norm: vector_if(config.qk_norm, "attn_q_norm.weight")?,
+            key_norm: vector_if(config.qk_norm, "attn_k_norm.weight")?,
+            sinks: vector_if(config.sinks, "attn_sinks.weight")?,
+            attention_out: self.stack(&[weight("attn_output")])?,
+            attention_bias: vector_if(config.output_bias, "attn_output.bias")?,
+            ffn_norm: vector("ffn_norm.weight")?,
+            ffn,
+        })
     }
 }

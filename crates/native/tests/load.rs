@@ -11,6 +11,8 @@ mod gguf;
 mod gguf_writer;
 #[path = "load/quantised.rs"]
 mod quantised;
+#[path = "load/split.rs"]
+mod split;
 #[path = "load/tokens.rs"]
 mod tokens;
 

@@ -75,6 +75,52 @@ fn every_truncation_is_called_that() {
 }
 
 #[test]
+fn a_truncation_names_what_it_cut() {
+    let whole = tiny("qwen3").leak();
+    let at = |text: &str| {
+        whole.windows(text.len()).position(|bytes| bytes == text.as_bytes()).unwrap() + text.len()
+    };
+    for (len, expected) in [
+        (whole.len() - 1, "its tensor \"blk.0.attn_k_norm.weight\""),
+        (at("qwen3.block_count") + 5, "its key \"qwen3.block_count\""),
+        (at("tokenizer.ggml.tokens") + 20, "its key \"tokenizer.ggml.tokens\""),
+        (at("blk.0.ffn_up.weight") + 5, "the tensor \"blk.0.ffn_up.weight\""),
+    ] {
+        let error = Checkpoint::from_gguf_bytes(&whole[..len]).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_what_its_name_says_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let gguf = tiny("llama").bytes();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
+    for name in ["config.json", "tokenizer.json"] {
+        write(name, &std::fs::read(acorn().join(name)).unwrap());
+    }
+    write("weights.gguf", &std::fs::read(acorn().join("tokenizer.json")).unwrap());
+    write("model.safetensors", &gguf);
+    write("empty.gguf", b"");
+    write("text.txt", b"hello");
+    let mut table = vec![
+        ("weights.gguf", "does not start with \"GGUF\""),
+        ("model.safetensors", "model.safetensors"),
+        ("empty.gguf", "truncated"),
+        ("text.txt", "text.txt"),
+    ];
+    if cfg!(unix) {
+        #[cfg(unix)]
+        std::os::unix::fs::symlink("round.gguf", folder.path().join("round.gguf")).unwrap();
+        table.push(("round.gguf", "round.gguf"));
+    }
+    for (name, expected) in table {
+        let error = Checkpoint::open(&folder.path().join(name)).expect_err(name).to_string();
+        assert!(error.contains(expected) && !error.contains('\n'), "{name}: {error}");
+    }
+}
+
+#[test]
 fn huge_counts_allocate_nothing() {
     for huge in [1 << 20, 1 << 40, (1 << 61) + 1, u64::MAX - 7, u64::MAX] {
         refused_cheaply("tensors", &Writer { tensor_count: Some(huge), ..tiny("llama") });

@@ -85,6 +85,30 @@ impl RemoteEngine {
         &self.servers[0]
     }
 
+    /// Can all servers copy what they have computed of a sequence for its twin?
+    pub(crate) fn copies_slots(&self) -> bool {
+        self.servers.iter().all(|server| server.seats > 0)
+    }
+
+    /// Requests that the first server is working on, where it shows that.
+    pub(crate) fn running(&self) -> Option<usize> {
+        self.runtime.block_on(async {
+            let running = self.first().running().await;
+            hang_up().await;
+            running
+        })
+    }
+
+    /// What would make the servers faster, if anything is known.
+    pub fn advice(&self) -> Option<String> {
+        let poor =
+            self.servers.iter().find(|server| server.dialect == Dialect::LlamaServer && server.seats == 0)?;
+        Some(format!(
+            "{} computes the prefix of every fork again; started with --slot-save-path FOLDER --no-kv-unified it need not",
+            poor.url
+        ))
+    }
+
     /// Where the servers are.
     pub fn urls(&self) -> impl Iterator<Item = &str> {
         self.servers.iter().map(|server| server.url.as_str())

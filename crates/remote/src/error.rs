@@ -10,6 +10,10 @@ pub enum RemoteError {
     Url { url: String, reason: String },
     #[error("cannot reach {url}: {reason}; is the server running, and is this its address?")]
     Unreachable { url: String, reason: String },
+    #[error(
+        "{url} cannot be trusted: {reason}; if its certificate is your own, name the file of its authority in SSL_CERT_FILE"
+    )]
+    Certificate { url: String, reason: String },
     #[error("{url} did not answer within {seconds} s; is this its address?")]
     Silent { url: String, seconds: u64 },
     #[error(

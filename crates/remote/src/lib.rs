@@ -8,6 +8,7 @@
 //! [`RemoteEngine`] is one server or many; `run` drives the groves and takes up whatever broke off, `fleet` knows which
 //! servers are there, a `stream` is one request, and `dialect` is all that differs between servers.
 
+mod check;
 mod dialect;
 mod engine;
 mod error;
@@ -23,9 +24,10 @@ mod traffic;
 mod unreported;
 mod words;
 
+pub use check::{Check, Finding, Verdict};
 pub use dialect::Dialect;
 pub use engine::{Options, RemoteEngine};
 pub use error::RemoteError;
 pub use patience::Patience;
-pub use traffic::{Tally, Traffic};
+pub use traffic::{Requests, Tally, Traffic};
 pub use words::{ServerWords, Turn};

@@ -20,10 +20,14 @@ use crate::traffic::Traffic;
 
 /// How often a forest is asked whether it wants to stop, however quiet the streams are.
 const TICK: Duration = Duration::from_millis(50);
+/// A server sends the tokens of one step in a burst. What comes within this time of the first is taken in with it.
+const BURST: Duration = Duration::from_millis(1);
 /// News taken at a time.
 const NEWS: usize = 256;
 /// Longest time to wait for copies. A slot can be copied when its last request has stopped, which takes a tenth of a second.
 const COPYING: Duration = Duration::from_secs(5);
+/// Longest time for the last words of requests whose sequences are complete.
+const GOODBYE: Duration = Duration::from_millis(200);
 /// A sequence that fails so often in a row tries its luck elsewhere.
 const ENOUGH: u32 = 3;
 
@@ -75,6 +79,12 @@ struct Heard {
     failure: Option<RemoteError>,
 }
 
+/// Lets a burst come in while this thread sleeps: woken for every packet it would do little else. All that runs here is ours,
+/// so nobody is kept from anything.
+fn gather() {
+    std::thread::sleep(BURST);
+}
+
 impl Run {
     pub fn new(servers: &[Arc<Server>], traffic: &Arc<Traffic>) -> Self {
         let (to, from) = unbounded_channel();
@@ -116,6 +126,9 @@ impl Run {
 
     /// Brings back all groves as they are, and hangs up.
     pub async fn close(&mut self, forest: &mut dyn Forest) {
+        if self.plots.is_empty() {
+            self.hear_goodbyes().await;
+        }
         for (_, plot) in std::mem::take(&mut self.plots) {
             self.traffic.waste(plot.undecided());
             forest.done(plot.grove);
@@ -128,6 +141,12 @@ impl Run {
                 self.traffic.waste(steps.len());
             }
         }
+    }
+
+    /// The last word of a request says what the server had cached. It is on its way; who is slow is not waited for.
+    async fn hear_goodbyes(&mut self) {
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        let _ = timeout(GOODBYE, all).await;
     }
 
     /// Takes on groves while there are streams for more sequences.
@@ -268,6 +287,7 @@ impl Run {
         let (mut news, mut heard) = (Vec::new(), Heard::default());
         // A timeout is no news.
         let _ = timeout(TICK, self.from.recv_many(&mut news, NEWS)).await;
+        gather();
         while self.tasks.try_join_next().is_some() {}
         for News { stream, what } in news {
             let Some(open) = self.streams.get_mut(&stream) else {

@@ -1,6 +1,5 @@
 //! One server: its address, what it is, and what it can do.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -105,8 +104,24 @@ impl Server {
     }
 
     /// A page in JSON, if there is such a page.
-    pub async fn page(self: Arc<Self>, path: &str) -> Result<Option<Value>, RemoteError> {
+    pub async fn page(&self, path: &str) -> Result<Option<Value>, RemoteError> {
         page(&self.client, &self.url, path).await
+    }
+
+    /// How many requests it is working on, where it shows that.
+    pub async fn running(&self) -> Option<usize> {
+        match self.dialect {
+            Dialect::LlamaServer => {
+                let slots = self.page("/slots").await.ok()??;
+                let busy = |slot: &&Value| slot.get("is_processing").and_then(Value::as_bool) == Some(true);
+                Some(slots.as_array()?.iter().filter(busy).count())
+            }
+            Dialect::Vllm => {
+                let response = self.client.get(format!("{}/metrics", self.url)).send().await.ok()?;
+                gauge(&response.text().await.ok()?, "vllm:num_requests_running")
+            }
+            Dialect::Sglang => None,
+        }
     }
 
     /// Does it answer at all? What it answers does not matter: a server that is loading its model is there.
@@ -184,8 +199,13 @@ async fn can_save_slots(client: &Client, url: &str) -> bool {
 
 /// A page in JSON, if there is such a page.
 async fn page(client: &Client, url: &str, path: &str) -> Result<Option<Value>, RemoteError> {
-    let unreachable =
-        |error: reqwest::Error| RemoteError::Unreachable { url: url.to_owned(), reason: cause(&error) };
+    let unreachable = |error: reqwest::Error| {
+        let (url, reason) = (url.to_owned(), cause(&error));
+        match reason.contains("certificate") {
+            true => RemoteError::Certificate { url, reason },
+            false => RemoteError::Unreachable { url, reason },
+        }
+    };
     let response = client.get(format!("{url}{path}")).send().await.map_err(unreachable)?;
     match response.status() {
         status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
@@ -207,6 +227,13 @@ async fn page(client: &Client, url: &str, path: &str) -> Result<Option<Value>, R
 /// What lies at the bottom of an error: "connection refused", not "error sending request".
 pub(crate) fn cause(error: &dyn std::error::Error) -> String {
     std::iter::successors(Some(error), |e| e.source()).last().unwrap_or(error).to_string()
+}
+
+/// The value of a Prometheus gauge, over all its labels.
+fn gauge(metrics: &str, name: &str) -> Option<usize> {
+    let lines = metrics.lines().filter(|line| line.starts_with(name));
+    let values: Option<Vec<f64>> = lines.map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
+    values.filter(|values| !values.is_empty()).map(|values| values.iter().sum::<f64>() as usize)
 }
 
 fn number(value: &Value, pointer: &str) -> Option<usize> {

@@ -86,6 +86,9 @@ pub(crate) struct Stream {
     pub traffic: Arc<Traffic>,
     pub to: UnboundedSender<News>,
     pub errand: Errand,
+    /// It goes on within a tree.
+    fork: bool,
+    began: Instant,
     /// Tokens received.
     received: usize,
 }
@@ -97,12 +100,13 @@ impl Stream {
         to: UnboundedSender<News>,
         errand: Errand,
     ) -> Self {
-        Stream { server, traffic, to, errand, received: 0 }
+        let fork = errand.position > 0;
+        Stream { server, traffic, to, errand, fork, began: Instant::now(), received: 0 }
     }
 
     /// Brings the sequence to its end, or says why not.
     pub async fn run(mut self) {
-        self.traffic.request(self.errand.again);
+        self.traffic.request(self.fork, self.errand.again);
         let last = match self.attempt().await {
             Ok(()) => What::Over,
             // Everything came; only the goodbye was lost.
@@ -154,7 +158,7 @@ impl Stream {
                     Err(flaw) => return Err(self.judge(flaw)),
                 };
                 if let Some(cached) = chunk.cached {
-                    self.traffic.cache(prompt, cached);
+                    self.traffic.cache(self.fork, prompt, cached);
                 }
                 ended |= chunk.ended;
                 if let Some(missing) = chunk.missing.take() {
@@ -179,6 +183,9 @@ impl Stream {
         steps.truncate(self.errand.left);
         if steps.is_empty() {
             return;
+        }
+        if self.received == 0 {
+            self.traffic.answer(self.fork, self.began.elapsed());
         }
         let narrow = steps.iter().filter(|step| step.top.len() < self.errand.top_k).count();
         self.traffic.receive(steps.len(), narrow);

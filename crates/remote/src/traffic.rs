@@ -1,26 +1,33 @@
 //! What went over the wire.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Counters of one engine. They can be read while it runs.
 #[derive(Debug, Default)]
 pub struct Traffic {
-    requests: AtomicUsize,
     retries: AtomicUsize,
     handed: AtomicUsize,
     received: AtomicUsize,
     wasted: AtomicUsize,
     narrow: AtomicUsize,
+    fresh: Counters,
+    forks: Counters,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    requests: AtomicUsize,
     prompt: AtomicUsize,
     cached: AtomicUsize,
+    answered: AtomicUsize,
+    waited: AtomicU64,
 }
 
 /// The counters at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Requests for tokens.
-    pub requests: usize,
-    /// How many of them took up a sequence whose request had failed.
+    /// Requests that took up a sequence whose request had failed.
     pub retries: usize,
     /// Sequences that went on at another server.
     pub handed: usize,
@@ -31,30 +38,78 @@ pub struct Tally {
     pub wasted: usize,
     /// Received tokens that came with fewer candidates than were asked for. Their entropy is over those there were.
     pub narrow: usize,
-    /// Prompt tokens of the requests for which the server said how many it had cached.
+    /// Requests that began a sequence with its prompt.
+    pub fresh: Requests,
+    /// Requests that went on within a tree: forks, and sequences that were taken up again.
+    pub forks: Requests,
+}
+
+/// The requests of one kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Requests {
+    pub count: usize,
+    /// Prompt tokens of those for which the server said how many it had cached.
     pub prompt: usize,
     /// How many of those it had cached.
     pub cached: usize,
+    /// From the request to its first token, on average.
+    pub wait: Duration,
+}
+
+impl Tally {
+    pub fn requests(&self) -> usize {
+        self.fresh.count + self.forks.count
+    }
+}
+
+impl Requests {
+    /// The share of the prompts that the server did not have to compute, where it says so.
+    pub fn cached_share(&self) -> Option<f64> {
+        (self.prompt > 0).then(|| self.cached as f64 / self.prompt as f64)
+    }
+}
+
+impl Counters {
+    fn read(&self) -> Requests {
+        let read = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
+        let answered = read(&self.answered).max(1) as u64;
+        Requests {
+            count: read(&self.requests),
+            prompt: read(&self.prompt),
+            cached: read(&self.cached),
+            wait: Duration::from_micros(self.waited.load(Ordering::Relaxed) / answered),
+        }
+    }
 }
 
 impl Traffic {
     pub fn tally(&self) -> Tally {
         let read = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
         Tally {
-            requests: read(&self.requests),
             retries: read(&self.retries),
             handed: read(&self.handed),
             received: read(&self.received),
             wasted: read(&self.wasted),
             narrow: read(&self.narrow),
-            prompt: read(&self.prompt),
-            cached: read(&self.cached),
+            fresh: self.fresh.read(),
+            forks: self.forks.read(),
         }
     }
 
-    pub(crate) fn request(&self, again: bool) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
+    fn counters(&self, fork: bool) -> &Counters {
+        if fork { &self.forks } else { &self.fresh }
+    }
+
+    pub(crate) fn request(&self, fork: bool, again: bool) {
+        self.counters(fork).requests.fetch_add(1, Ordering::Relaxed);
         self.retries.fetch_add(usize::from(again), Ordering::Relaxed);
+    }
+
+    /// The first token of a request came after this time.
+    pub(crate) fn answer(&self, fork: bool, after: Duration) {
+        let counters = self.counters(fork);
+        counters.answered.fetch_add(1, Ordering::Relaxed);
+        counters.waited.fetch_add(after.as_micros() as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn hand_over(&self, sequences: usize) {
@@ -70,8 +125,9 @@ impl Traffic {
         self.wasted.fetch_add(tokens, Ordering::Relaxed);
     }
 
-    pub(crate) fn cache(&self, prompt: usize, cached: usize) {
-        self.prompt.fetch_add(prompt, Ordering::Relaxed);
-        self.cached.fetch_add(cached, Ordering::Relaxed);
+    pub(crate) fn cache(&self, fork: bool, prompt: usize, cached: usize) {
+        let counters = self.counters(fork);
+        counters.prompt.fetch_add(prompt, Ordering::Relaxed);
+        counters.cached.fetch_add(cached, Ordering::Relaxed);
     }
 }

@@ -1,11 +1,12 @@
 //! The words of a model, from the server that runs it: for those who do not have its tokenizer at hand.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
 
 use eager_core::Token;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
 use crate::dialect::{Dialect, complaint};
@@ -20,10 +21,13 @@ const REPLY: &str = "7";
 #[derive(Debug)]
 pub struct ServerWords {
     server: Arc<Server>,
-    /// One that nobody else uses: texts are wanted while the engine's own is busy.
-    runtime: Mutex<Runtime>,
+    /// To a thread that sends the requests: texts are wanted while the engine's own thread is busy.
+    jobs: Sender<Job>,
     stop: Vec<Token>,
 }
+
+/// Something to be done on that thread.
+type Job = Box<dyn FnOnce(&Runtime) + Send>;
 
 /// One turn of a conversation: who speaks, and what.
 pub type Turn<'a> = (&'a str, &'a str);
@@ -40,8 +44,10 @@ impl ServerWords {
             .enable_all()
             .build()
             .map_err(|error| RemoteError::Setup { reason: error.to_string() })?;
-        let mut words =
-            ServerWords { server: Arc::clone(&server), runtime: Mutex::new(runtime), stop: Vec::new() };
+        let (jobs, todo) = channel::<Job>();
+        // It ends with the last who could give it something to do.
+        std::thread::spawn(move || todo.into_iter().for_each(|job| job(&runtime)));
+        let mut words = ServerWords { server: Arc::clone(&server), jobs, stop: Vec::new() };
         words.stop = words.ends()?;
         if words.stop.is_empty() {
             let remedy = "name the model's GGUF or folder with --model, which say it";
@@ -81,23 +87,35 @@ impl ServerWords {
         self.exchange("/detokenize", &body).map(|text: Text| text.content)
     }
 
-    /// The tokens of a conversation that the assistant is to continue.
-    pub fn chat(&self, turns: &[Turn<'_>]) -> Result<Vec<Token>, RemoteError> {
-        self.conversation(turns, true)
+    /// The tokens of a conversation that the assistant is to continue. `variables` are for the chat template.
+    pub fn chat(
+        &self,
+        turns: &[Turn<'_>],
+        variables: &Map<String, Value>,
+    ) -> Result<Vec<Token>, RemoteError> {
+        self.conversation(turns, true, variables)
     }
 
-    fn conversation(&self, turns: &[Turn<'_>], open: bool) -> Result<Vec<Token>, RemoteError> {
+    fn conversation(
+        &self,
+        turns: &[Turn<'_>],
+        open: bool,
+        variables: &Map<String, Value>,
+    ) -> Result<Vec<Token>, RemoteError> {
         #[derive(Deserialize)]
         struct Prompt {
             prompt: String,
         }
         let turn = |(role, content): &Turn<'_>| json!({"role": role, "content": content});
         let messages: Vec<Value> = turns.iter().map(turn).collect();
-        if self.server.dialect != Dialect::LlamaServer {
-            let model = &self.server.model;
-            return self.tokens(json!({"model": model, "messages": messages, "add_generation_prompt": open}));
+        let mut body = json!({"messages": messages, "add_generation_prompt": open});
+        if !variables.is_empty() {
+            body["chat_template_kwargs"] = variables.clone().into();
         }
-        let body = json!({"messages": messages, "add_generation_prompt": open});
+        if self.server.dialect != Dialect::LlamaServer {
+            body["model"] = self.server.model.clone().into();
+            return self.tokens(body);
+        }
         let Prompt { prompt } = self.exchange("/apply-template", &body)?;
         // Templates like to bring along the token that every prompt begins with.
         let (bare, begun) = (self.encode(&prompt, false)?, self.encode(&prompt, true)?);
@@ -117,13 +135,13 @@ impl ServerWords {
     fn ends(&self) -> Result<Vec<Token>, RemoteError> {
         let mut ends = Vec::new();
         if self.server.dialect == Dialect::LlamaServer {
-            let named = self.with_runtime(|server| server.page("/props"))?;
+            let named = self.elsewhere(|server| async move { server.page("/props").await })?;
             let text = named.as_ref().and_then(|props| props.get("eos_token")?.as_str()).unwrap_or_default();
             ends.extend(<[Token; 1]>::try_from(self.encode(text, false)?).into_iter().flatten());
         }
         let turns = [("user", "?"), ("assistant", REPLY)];
         // A model without a template has no such token.
-        let tokens = self.conversation(&turns, false).unwrap_or_default();
+        let tokens = self.conversation(&turns, false, &Map::new()).unwrap_or_default();
         for pair in tokens.windows(2).rev() {
             if self.decode(&pair[..1])?.trim() == REPLY {
                 let end = self.decode(&pair[1..])?;
@@ -137,27 +155,40 @@ impl ServerWords {
         Ok(ends)
     }
 
-    fn exchange<T: for<'a> Deserialize<'a>>(&self, path: &str, body: &Value) -> Result<T, RemoteError> {
-        let body = body.to_string();
-        self.with_runtime(|server| exchange(server, path, body))
+    fn exchange<T: for<'a> Deserialize<'a> + Send + 'static>(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<T, RemoteError> {
+        let (path, body) = (path.to_owned(), body.to_string());
+        self.elsewhere(move |server| exchange(server, path, body))
     }
 
-    fn with_runtime<T, F: Future<Output = T>>(&self, work: impl FnOnce(Arc<Server>) -> F) -> T {
-        // A thread that panicked in here left nothing half done.
-        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
-        runtime.block_on(work(Arc::clone(&self.server)))
+    /// Has requests sent by the other thread, and waits for what comes of it.
+    fn elsewhere<T, F>(&self, work: impl FnOnce(Arc<Server>) -> F + Send + 'static) -> Result<T, RemoteError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, RemoteError>>,
+    {
+        let (done, result) = channel();
+        let server = Arc::clone(&self.server);
+        // Nobody is left to be told when this thread has gone away meanwhile.
+        let job: Job = Box::new(move |runtime| drop(done.send(runtime.block_on(work(server)))));
+        let gone = || RemoteError::Setup { reason: "the thread for short requests has ended".to_owned() };
+        self.jobs.send(job).map_err(|_| gone())?;
+        result.recv().map_err(|_| gone())?
     }
 }
 
 /// A short request, repeated for as long as there is hope.
 async fn exchange<T: for<'a> Deserialize<'a>>(
     server: Arc<Server>,
-    path: &str,
+    path: String,
     body: String,
 ) -> Result<T, RemoteError> {
     let (began, mut attempts, patience) = (Instant::now(), 0, server.patience);
     loop {
-        let (status, answer) = match server.short(path, body.clone()).await {
+        let (status, answer) = match server.short(&path, body.clone()).await {
             Ok((status, answer)) => (Some(status), Ok(answer)),
             Err(error) => (None, Err(cause(&error))),
         };
@@ -165,7 +196,7 @@ async fn exchange<T: for<'a> Deserialize<'a>>(
             (Some(status), Ok(answer)) if status.is_success() => {
                 let nonsense = |error| RemoteError::Nonsense {
                     url: server.url.clone(),
-                    path: path.to_owned(),
+                    path: path.clone(),
                     reason: format!("{error}"),
                 };
                 return serde_json::from_slice(&answer).map_err(nonsense);

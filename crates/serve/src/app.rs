@@ -19,7 +19,7 @@ use crate::connections::{Connections, Peer};
 use crate::error::ApiError;
 use crate::growth::{Growth, Seed};
 use crate::keys::{Client, Exceeded, Visit};
-use crate::leaf::Harvest;
+use crate::leaf::{Harvest, plain};
 use crate::metrics::Counters;
 use crate::model::Model;
 use crate::options::Options;
@@ -334,9 +334,9 @@ fn described(app: &App) -> serde_json::Value {
         "eager": {
             "context": app.model.context,
             "method": app.options.defaults.method.to_string(),
-            "theta": theta,
-            "temperature": app.options.defaults.temperature,
-            "top_p": app.options.defaults.top_p,
+            "theta": plain(theta),
+            "temperature": plain(app.options.defaults.temperature),
+            "top_p": plain(app.options.defaults.top_p),
             "max_n": app.options.limits.sequences,
         },
     })

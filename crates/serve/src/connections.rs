@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -42,13 +42,48 @@ pub struct Connections {
 pub struct Peer(pub SocketAddr);
 
 /// A connection as the others see it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Connection {
-    /// A whole request has come and is being answered.
-    busy: AtomicBool,
+    begun: Instant,
+    /// When a whole request had come that is still being answered, in milliseconds after the beginning; [`IDLE`] without.
+    busy_since: AtomicU64,
     /// There has been one at some time.
     known: AtomicBool,
     leave: Notify,
+}
+
+/// No request is being answered.
+const IDLE: u64 = u64::MAX;
+
+impl Connection {
+    fn new() -> Self {
+        Connection {
+            begun: Instant::now(),
+            busy_since: AtomicU64::new(IDLE),
+            known: AtomicBool::new(false),
+            leave: Notify::new(),
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.busy_since.load(Ordering::Relaxed) != IDLE
+    }
+
+    /// A whole request has come.
+    fn work(&self) {
+        self.busy_since.store(self.begun.elapsed().as_millis() as u64, Ordering::Relaxed);
+        self.known.store(true, Ordering::Relaxed);
+    }
+
+    fn rest(&self) {
+        self.busy_since.store(IDLE, Ordering::Relaxed);
+    }
+
+    /// Has its answer taken longer than this?
+    fn is_stuck(&self, most: Duration) -> bool {
+        let since = self.busy_since.load(Ordering::Relaxed);
+        since != IDLE && self.begun.elapsed() > Duration::from_millis(since) + most
+    }
 }
 
 impl Connections {
@@ -64,7 +99,7 @@ impl Connections {
     fn enter(&self, limit: usize) -> Option<(u64, Arc<Connection>)> {
         let mut open = self.lock();
         if open.len() >= limit {
-            let idle = open.iter().filter(|(_, c)| !c.busy.load(Ordering::Relaxed));
+            let idle = open.iter().filter(|(_, c)| !c.is_busy());
             let idle = idle.min_by_key(|(number, c)| (c.known.load(Ordering::Relaxed), **number));
             let number = *idle?.0;
             let leaving = open.remove(&number)?;
@@ -72,7 +107,7 @@ impl Connections {
             self.evicted.fetch_add(1, Ordering::Relaxed);
         }
         let number = self.numbers.fetch_add(1, Ordering::Relaxed) as u64;
-        let connection = Arc::new(Connection::default());
+        let connection = Arc::new(Connection::new());
         open.insert(number, Arc::clone(&connection));
         Some((number, connection))
     }
@@ -138,8 +173,7 @@ async fn talk(
                 Ok(request) => request,
                 Err(error) => return Ok::<_, Infallible>(error.into_response()),
             };
-            connection.busy.store(true, Ordering::Relaxed);
-            connection.known.store(true, Ordering::Relaxed);
+            connection.work();
             Ok(answer(router, request, peer, Done { connection }).await)
         }
     });
@@ -156,6 +190,13 @@ async fn talk(
                 return;
             }
             () = connection.leave.notified() => return,
+            () = tokio::time::sleep(limits.patience) => {
+                // All requests end in their time; what has not is an answer that nobody reads.
+                if connection.is_stuck(limits.time + limits.patience) {
+                    debug!(%peer, "a client does not read its answer");
+                    return;
+                }
+            }
             _ = stop.wait_for(|&stop| stop), if !stopping => {
                 stopping = true;
                 serving.as_mut().graceful_shutdown();
@@ -209,6 +250,6 @@ struct Done {
 
 impl Drop for Done {
     fn drop(&mut self) {
-        self.connection.busy.store(false, Ordering::Relaxed);
+        self.connection.rest();
     }
 }

@@ -33,7 +33,7 @@ use tracing::Instrument;
 use crate::app::{App, Asking, Who};
 use crate::error::ApiError;
 use crate::growth::{Cut, Event, Growth, Seed, full_parallel};
-use crate::leaf::finish_words;
+use crate::leaf::{finish_words, plain};
 use crate::request::Kind;
 use crate::sse::{Line, Outlet};
 use crate::strand::Strand;
@@ -96,6 +96,7 @@ pub struct Sum {
 /// Tokens of a branch that have not been told yet.
 #[derive(Debug, Default, Serialize)]
 struct Batch {
+    branch: usize,
     at: usize,
     text: Vec<String>,
     entropy: Vec<f32>,
@@ -181,10 +182,10 @@ impl Telling {
         json!({
             "model": self.seed.model.name,
             "method": ask.method.to_string(),
-            "theta": ask.method.forks().then_some(plan.forking.theta),
+            "theta": ask.method.forks().then(|| plain(plan.forking.theta)),
             "cap": ask.n,
             "seed": plan.seed,
-            "temperature": ask.sampling.temperature,
+            "temperature": plain(ask.sampling.temperature),
             "max_tokens": self.seed.max_tokens(),
             "prompt_tokens": self.seed.prompt_tokens(),
         })
@@ -193,12 +194,12 @@ impl Telling {
     fn hear(&mut self, news: News, lines: &mut Vec<Line>) {
         match news {
             News::Root { id } => {
-                self.shoots.insert(id, Shoot::new(Strand::new(self.seed.voice()), 0));
+                self.shoots.insert(id, Shoot::new(id, Strand::new(self.seed.voice()), 0));
                 lines.push(line("root", &json!({"branch": id.0})));
             }
             News::Fork { id, parent, at, entropy, ways: [first, second] } => {
                 let Some(from) = self.shoots.get(&parent) else { return };
-                self.shoots.insert(id, Shoot::new(from.strand.fork(&self.seed, at), at));
+                self.shoots.insert(id, Shoot::new(id, from.strand.fork(&self.seed, at), at));
                 let way = |branch: SeqId, c: Candidate| Way {
                     branch: branch.0,
                     text: self.seed.model.words.decode(&[c.token]),
@@ -227,11 +228,8 @@ impl Telling {
     async fn flush(&mut self, lines: &mut Vec<Line>) {
         for (id, shoot) in &mut self.shoots {
             if !shoot.batch.text.is_empty() {
-                let mut data = json!(shoot.batch);
-                data["branch"] = json!(id.0);
-                lines.push(line("tokens", &data));
-                let at = shoot.strand.path.len();
-                shoot.batch = Batch { at, ..Batch::default() };
+                lines.push(line("tokens", &shoot.batch));
+                shoot.batch = Batch { branch: id.0, at: shoot.strand.path.len(), ..Batch::default() };
             }
             if let Some((finish, told @ false)) = &mut shoot.finish {
                 *told = true;
@@ -282,8 +280,8 @@ fn sum(tree: &Tree, votes: &[Ballot], cut: Option<Cut>, begun: Instant) -> Sum {
 }
 
 impl Shoot {
-    fn new(strand: Strand, at: usize) -> Self {
-        Shoot { strand, batch: Batch { at, ..Batch::default() }, finish: None }
+    fn new(id: SeqId, strand: Strand, at: usize) -> Self {
+        Shoot { strand, batch: Batch { branch: id.0, at, ..Batch::default() }, finish: None }
     }
 
     fn push(&mut self, seed: &Seed, token: Candidate, entropy: f32, forced: bool) {

@@ -212,6 +212,12 @@ pub enum Event {
     Grown(usize, Box<Tree>),
 }
 
+/// What the answers of a first pass lead to.
+enum After {
+    Done(Box<Tree>),
+    More(Box<Grove>),
+}
+
 /// A request under way.
 #[derive(Debug)]
 pub struct Growth {
@@ -321,34 +327,29 @@ impl Growth {
 
     /// Begins the second pass of a prompt, or says that it is done.
     async fn go_on(&mut self, prompt: usize, tree: Box<Tree>) -> Result<Option<Event>, ApiError> {
-        let has_more = self.seed.ask.method.reallocation().is_some() && !self.second[prompt];
-        self.second[prompt] = true;
-        let grown = if has_more {
-            let (seed, herald) = (Arc::clone(&self.seed), Herald { prompt, to: self.to.clone() });
-            let detail = self.detail;
-            // Reading answers is work, and this thread has others to serve.
-            let resumed = tokio::task::spawn_blocking(move || match seed.second(&tree) {
-                Some(strategy) => {
-                    let strategy = seed.watched(strategy, &herald, detail);
-                    let (tokens, settings) = (seed.prompts[prompt].clone(), seed.settings[prompt].clone());
-                    let grove = Grove::resume(prompt, tokens, settings, *tree, strategy);
-                    Err((grove, herald))
-                }
-                None => Ok(tree),
-            });
-            match resumed.await {
-                Ok(Err((grove, herald))) => {
-                    let cap = self.seed.ask.n;
-                    self.ticket.go_on(Order { grove, cap, herald, visit: self.visit.clone() });
-                    return Ok(None);
-                }
-                Ok(Ok(tree)) => tree,
-                Err(_) => return Err(ApiError::internal("the answers could not be read")),
+        let again = std::mem::replace(&mut self.second[prompt], true);
+        if again || self.seed.ask.method.reallocation().is_none() {
+            return Ok(Some(self.grown(prompt, tree)));
+        }
+        let (seed, herald) = (Arc::clone(&self.seed), Herald { prompt, to: self.to.clone() });
+        let (detail, telling) = (self.detail, herald.clone());
+        // Reading answers is work, and this thread has others to serve.
+        let looked = tokio::task::spawn_blocking(move || match seed.second(&tree) {
+            None => After::Done(tree),
+            Some(strategy) => {
+                let strategy = seed.watched(strategy, &telling, detail);
+                let (tokens, settings) = (seed.prompts[prompt].clone(), seed.settings[prompt].clone());
+                After::More(Box::new(Grove::resume(prompt, tokens, settings, *tree, strategy)))
             }
-        } else {
-            tree
-        };
-        Ok(Some(self.grown(prompt, grown)))
+        });
+        match looked.await.map_err(|_| ApiError::internal("the answers could not be read"))? {
+            After::Done(tree) => Ok(Some(self.grown(prompt, tree))),
+            After::More(grove) => {
+                let (grove, cap) = (*grove, self.seed.ask.n);
+                self.ticket.go_on(Order { grove, cap, herald, visit: self.visit.clone() });
+                Ok(None)
+            }
+        }
     }
 
     fn grown(&mut self, prompt: usize, tree: Box<Tree>) -> Event {

@@ -55,7 +55,7 @@ pub struct EntropyTold {
 #[derive(Debug, Clone, Serialize)]
 pub struct Told {
     pub method: String,
-    pub theta: Option<f32>,
+    pub theta: Option<f64>,
     pub seed: u64,
     pub tokens_decoded: usize,
     /// What the same sequences would have cost if each were decoded by itself.
@@ -95,7 +95,7 @@ impl Harvest {
         }
         let told = Told {
             method: seed.ask.method.to_string(),
-            theta: seed.ask.method.forks().then_some(seed.plan.forking.theta),
+            theta: seed.ask.method.forks().then(|| plain(seed.plan.forking.theta)),
             seed: seed.plan.seed,
             tokens_decoded: trees.iter().map(Tree::tokens_generated).sum(),
             tokens_full_parallel: trees.iter().map(full_parallel).sum(),
@@ -146,6 +146,11 @@ pub fn finish_words(finish: Option<Finish>, stopped: bool) -> (&'static str, &'s
         Some(Finish::Halted) => ("length", "halted"),
         None => ("length", "cut"),
     }
+}
+
+/// The number that a person would write: 0.3, and not the nearest float's 0.30000001192092896.
+pub fn plain(value: f32) -> f64 {
+    value.to_string().parse().unwrap_or(f64::from(value))
 }
 
 fn summary(entropies: &[f32]) -> EntropyTold {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use eager_core::{Profile, Token};
 use eager_native::load::{ChatOptions, LoadError, Message, Words};
+use serde_json::Value;
 
 /// Text to tokens and back.
 pub trait Speech: fmt::Debug + Send + Sync {
@@ -71,7 +72,11 @@ impl Speech for Words {
                 chat.render(messages, &ChatOptions::default()).map_err(|error| error.to_string())?
             }
             // A base model knows no turns: it continues what was said.
-            None => messages.iter().map(|m| m.content.as_str()).collect::<Vec<_>>().join("\n\n"),
+            None => {
+                let content =
+                    |message: &Message| message.0.get("content").and_then(Value::as_str).map(str::to_owned);
+                messages.iter().filter_map(content).collect::<Vec<_>>().join("\n\n")
+            }
         };
         self.encode(&text)
     }

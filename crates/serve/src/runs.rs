@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::grow::{Ballot, Fork, Sum, Way, count_votes};
-use crate::leaf::finish_words;
+use crate::leaf::{finish_words, plain};
 use crate::model::Speech;
 use crate::voice::Voice;
 
@@ -116,7 +116,7 @@ pub async fn list(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> 
             "suite": run.manifest.suite.name,
             "problems": run.manifest.suite.problems,
             "method": run.manifest.method,
-            "theta": run.manifest.parameters.theta,
+            "theta": run.manifest.parameters.theta.map(plain),
             "max_sequences": run.manifest.parameters.max_sequences,
             "seed": run.manifest.seed,
             "metrics": metrics(&run.folder),
@@ -206,7 +206,7 @@ pub async fn report(
 pub async fn problem(
     State(app): State<Arc<App>>,
     Parameters((name, id)): Parameters<(String, String)>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Response, ApiError> {
     let words = Arc::clone(&app.model.words);
     with_run(&app, name, move |found| {
         let missing = || ApiError::not_found("the run has no such problem");
@@ -219,7 +219,8 @@ pub async fn problem(
         };
         let problems = lines::<Asked>(&found.folder.join("problems.jsonl")).map_err(unreadable)?;
         let asked = problems.filter_map(Result::ok).find(|asked| asked.id == id);
-        Ok(Json(tree(&found, &sample, asked.as_ref(), &words)))
+        let kind = [(header::CONTENT_TYPE, "application/json")];
+        Ok((kind, tree(&found, &sample, asked.as_ref(), &words)).into_response())
     })
     .await
 }
@@ -242,7 +243,7 @@ struct Branch<'a> {
     correct: Option<bool>,
 }
 
-fn tree(found: &Found, sample: &Sample, asked: Option<&Asked>, words: &Arc<dyn Speech>) -> Value {
+fn tree(found: &Found, sample: &Sample, asked: Option<&Asked>, words: &Arc<dyn Speech>) -> String {
     let spelled = Spelled::new(sample, words);
     let branches: Vec<Branch> =
         (0..sample.sequences.len()).map(|index| branch(sample, index, spelled.as_ref())).collect();
@@ -258,21 +259,42 @@ fn tree(found: &Found, sample: &Sample, asked: Option<&Asked>, words: &Arc<dyn S
         cut: None,
         seconds: sample.seconds,
     };
-    json!({
-        "run": found.name,
-        "id": sample.id,
-        "model": found.manifest.model.name,
-        "method": found.manifest.method,
-        "theta": found.manifest.parameters.theta,
-        "cap": found.manifest.parameters.max_sequences,
-        "prompt_tokens": sample.prompt_tokens,
-        "problem": asked.map(|asked| &asked.problem),
-        "gold": asked.and_then(|asked| asked.gold.as_ref()),
-        "branches": branches,
-        "forks": forks,
-        "votes": votes,
-        "end": end,
-    })
+    let manifest = &found.manifest;
+    let shown = Shown {
+        run: &found.name,
+        id: &sample.id,
+        model: &manifest.model.name,
+        method: &manifest.method,
+        theta: manifest.parameters.theta,
+        cap: manifest.parameters.max_sequences,
+        prompt_tokens: sample.prompt_tokens,
+        problem: asked.map(|asked| asked.problem.as_str()),
+        gold: asked.and_then(|asked| asked.gold.as_deref()),
+        branches,
+        forks,
+        votes,
+        end,
+    };
+    // Written at once, not by way of a JSON value, which would make doubles of all floats and write them at twice the length.
+    serde_json::to_string(&shown).unwrap_or_default()
+}
+
+/// A finished tree.
+#[derive(Debug, Serialize)]
+struct Shown<'a> {
+    run: &'a str,
+    id: &'a str,
+    model: &'a str,
+    method: &'a str,
+    theta: Option<f32>,
+    cap: usize,
+    prompt_tokens: usize,
+    problem: Option<&'a str>,
+    gold: Option<&'a str>,
+    branches: Vec<Branch<'a>>,
+    forks: Vec<Fork>,
+    votes: Vec<Ballot>,
+    end: Sum,
 }
 
 fn votes(sample: &Sample) -> Vec<Ballot> {

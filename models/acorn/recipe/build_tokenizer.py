@@ -11,7 +11,7 @@ import argparse
 import json
 from pathlib import Path
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 import corpus
 
@@ -52,6 +52,8 @@ def training_texts(seed: int, count: int) -> list[str]:
 def build(texts: list[str]) -> Tokenizer:
     """Trains the merges and adds the added tokens behind them."""
     tokenizer = Tokenizer(models.BPE())
+    # The GGUF calls this cut "qwen2", and that composes accents first.
+    tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(SPLIT), "isolated"),

@@ -1,11 +1,13 @@
 //! Options that several commands share.
 
+mod chat;
 mod engine;
 mod forking;
 mod number;
 mod remote;
 mod sampling;
 
+pub use chat::ChatArgs;
 pub use engine::{EngineArgs, KvArg};
 pub use forking::{BaselineArgs, ForkingArgs, RuleArgs, recorded};
 pub use number::{at_least_one, at_least_zero, positive_share, sequences};

@@ -44,14 +44,19 @@ impl RemoteArgs {
                 None => Ok(None),
             };
         }
+        Ok(Some(RemoteEngine::connect_all(&self.addresses()?, &self.options())?))
+    }
+
+    /// Where the servers are.
+    pub fn addresses(&self) -> anyhow::Result<Vec<String>> {
         let mut urls = Vec::new();
         for given in &self.url {
             urls.extend(addresses(given)?);
         }
-        Ok(Some(RemoteEngine::connect_all(&urls, &self.options())?))
+        Ok(urls)
     }
 
-    fn options(&self) -> Options {
+    pub fn options(&self) -> Options {
         Options {
             dialect: self.dialect,
             // An empty variable is how shells say none.

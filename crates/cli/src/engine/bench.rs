@@ -34,7 +34,8 @@ Workloads, each a batch of sequences that never stop early:
 A workload that the model's context is too short for is skipped. The clock never runs while a prompt is computed, but for
 prefill. Prompts are random tokens; sampling is at temperature 0.6 and top-p 0.95.")]
 pub struct Args {
-    /// A .gguf file, or a folder with config.json, tokenizer.json and *.safetensors [default: the embedded acorn]
+    /// A .gguf file, a folder with config.json, tokenizer.json and *.safetensors, or a name on the Hugging Face hub, such as
+    /// Qwen/Qwen3-4B [default: the embedded acorn]
     #[arg(long)]
     model: Option<PathBuf>,
     /// What to measure, see below; may be given several times [default: all that fit the model]

@@ -13,7 +13,8 @@ use crate::{Outcome, print};
 
 #[derive(Debug, ClapArgs)]
 pub struct Args {
-    /// A .gguf file, or a folder with config.json, tokenizer.json and *.safetensors [default: the embedded acorn]
+    /// A .gguf file, a folder with config.json, tokenizer.json and *.safetensors, or a name on the Hugging Face hub, such as
+    /// Qwen/Qwen3-4B [default: the embedded acorn]
     #[arg(long)]
     model: Option<PathBuf>,
     /// Print one JSON object instead of the table
@@ -102,12 +103,12 @@ impl Info {
     }
 }
 
-fn mib(bytes: usize) -> String {
+pub fn mib(bytes: usize) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
 /// A number with commas between its thousands.
-fn grouped(number: usize) -> String {
+pub fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -2,7 +2,7 @@
 
 mod bench;
 mod bound;
-mod info;
+pub mod info;
 mod race;
 mod report;
 mod workload;

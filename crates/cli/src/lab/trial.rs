@@ -11,16 +11,19 @@ use eager_lab::bench::Task;
 use eager_lab::campaign::{Trial, is_late};
 use eager_lab::run::{FORMAT, Manifest, ModelInfo, Parameters, SuiteInfo};
 use eager_lab::suite::Suite;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::args::{BaselineArgs, DrawArgs, EngineArgs, RemoteArgs, RuleArgs, at_least_one, recorded};
+use crate::args::{
+    BaselineArgs, ChatArgs, DrawArgs, EngineArgs, RemoteArgs, RuleArgs, at_least_one, recorded,
+};
 use crate::session::Session;
 use crate::{Usage, sentence};
 
 /// What all commands that run methods over suites share.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct RunArgs {
-    /// A .gguf file, or a folder with config.json, tokenizer.json and *.safetensors [default: the embedded acorn]
+    /// A .gguf file, a folder with config.json, tokenizer.json and *.safetensors, or a name on the Hugging Face hub, such as
+    /// Qwen/Qwen3-4B [default: the embedded acorn]
     #[arg(long)]
     pub model: Option<PathBuf>,
     /// The folder for the runs [default: a new one below runs/]
@@ -29,12 +32,6 @@ pub struct RunArgs {
     /// Most tokens of one sequence [default: 32768, or what the context leaves]
     #[arg(long, value_parser = at_least_one)]
     pub max_tokens: Option<usize>,
-    /// A system message to put before every problem
-    #[arg(long)]
-    pub system: Option<String>,
-    /// Give the model the bare text, without its chat template
-    #[arg(long)]
-    pub raw: bool,
     /// Prompts that grow at a time: the most that a crash can lose
     #[arg(long, default_value_t = 16, value_parser = at_least_one)]
     pub at_once: usize,
@@ -47,6 +44,8 @@ pub struct RunArgs {
     /// Put the paper's figures beside ours in the report
     #[arg(long)]
     pub paper: bool,
+    #[command(flatten)]
+    pub chat: ChatArgs,
     #[command(flatten)]
     pub draw: DrawArgs,
     #[command(flatten)]
@@ -196,9 +195,7 @@ impl<'a> Subject<'a> {
             path: args.model.as_ref().map(|path| path.display().to_string()),
             engine: session.engine_name(&args.engine)?,
         };
-        let encode = |problem: &eager_lab::suite::Problem| {
-            session.encode(&problem.message, args.system.as_deref(), args.raw)
-        };
+        let encode = |problem: &eager_lab::suite::Problem| session.encode(&problem.message, &args.chat);
         let encoded = suite.problems.iter().map(encode).collect::<anyhow::Result<_>>()?;
         Ok(Subject { session, suite, model, encoded })
     }
@@ -259,13 +256,7 @@ impl<'a> Subject<'a> {
 
 /// What else decides what a method decodes, by the names of the options.
 fn options(args: &RunArgs, method: Method) -> BTreeMap<String, Value> {
-    let mut options = BTreeMap::new();
-    if let Some(system) = &args.system {
-        options.insert("system".to_owned(), json!(system));
-    }
-    if args.raw {
-        options.insert("raw".to_owned(), json!(true));
-    }
+    let mut options = args.chat.recorded();
     let mut record = |all: BTreeMap<String, Value>, wanted: &dyn Fn(&str) -> bool| {
         // These have a place of their own in the record.
         let elsewhere = ["profile", "entropy-top-k", "entropy-temperature"];

@@ -3,6 +3,7 @@
 mod errors;
 mod kill;
 mod learnt;
+mod remote;
 mod resume;
 mod runs;
 

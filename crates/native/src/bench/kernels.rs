@@ -123,7 +123,7 @@ impl Attend {
         let views = self.branches.iter().enumerate();
         let views = views
             .map(|b| (view(b), b.1.pages()))
-            .map(|((row, len), pages)| View { row, pages, len })
+            .map(|((row, len), pages)| View { row, pages, first: 0, len })
             .collect();
         let plan = Plan::new(views);
         let pool = &self.pool;
@@ -132,7 +132,7 @@ impl Attend {
             Step { shape: &self.shape, plan: &plan, page, queries: &self.queries, scales: &self.scales };
         self.answers.find(&self.threads, self.isa, &step);
         for row in 0..self.branches.len() {
-            self.answers.merge(self.isa, &self.shape, &plan, row, &mut self.out);
+            self.answers.merge(self.isa, &self.shape, &plan, None, row, &mut self.out);
         }
         &self.out
     }

@@ -4,6 +4,8 @@
 //! ([`floats`](super::floats)). In both, a result is one chain of operations over the inputs in order, whichever rows are
 //! computed beside it: a row's result does not depend on its neighbours.
 
+use std::ops::Range;
+
 use super::blocks::{self, BlockPanels, CodeRows};
 use super::floats::FloatPanels;
 use super::isa::Isa;
@@ -100,9 +102,15 @@ pub(crate) struct Input {
     floats: Vec<f32>,
     codes: CodeRows,
     rows: usize,
+    width: usize,
 }
 
 impl Input {
+    /// A row as floats.
+    pub fn row(&self, row: usize) -> &[f32] {
+        &self.floats[row * self.width..][..self.width]
+    }
+
     /// Computes every row by `fill(row, into)`, for a product with these weights.
     pub fn fill(
         &mut self,
@@ -115,7 +123,7 @@ impl Input {
         /// Rows that are worth a task.
         const TASK_ROWS: usize = 4;
         let inputs = weights.inputs;
-        self.rows = rows;
+        (self.rows, self.width) = (rows, inputs);
         let floats = SharedSlice::new(at_least(&mut self.floats, rows * inputs));
         let coded = weights.blocks().next().is_some();
         let sums = weights.blocks().any(BlockPanels::needs_sums);
@@ -152,47 +160,97 @@ pub(crate) fn at_least<T: Clone + Default>(buffer: &mut Vec<T>, len: usize) -> &
 
 /// `out[r] = W x[r]` for every row of `x`; rows of `out`, which may be longer than needed, are as long as `W` has outputs.
 pub(crate) fn matmul(threads: &Threads, isa: Isa, weights: &Packed, x: &Input, out: &mut Vec<f32>) {
-    let sheet = Sheet::new(at_least(out, x.rows * weights.outputs), weights.outputs);
-    let panels: usize = weights.parts.iter().map(Part::panels).sum();
+    let all = [Group { weights: 0, rows: 0..x.rows }];
+    matmul_grouped(threads, isa, std::slice::from_ref(weights), &all, x, out);
+}
+
+/// Neighbouring rows that are multiplied with the same one of several matrices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub weights: usize,
+    pub rows: Range<usize>,
+}
+
+/// The same with several matrices of one shape: each is read once for all rows of its group. Every row is in one group.
+pub(crate) fn matmul_grouped(
+    threads: &Threads,
+    isa: Isa,
+    weights: &[Packed],
+    groups: &[Group],
+    x: &Input,
+    out: &mut Vec<f32>,
+) {
+    let Some(shape) = weights.first() else { return };
+    let sheet = Sheet::new(at_least(out, x.rows * shape.outputs), shape.outputs);
+    let panels: usize = shape.parts.iter().map(Part::panels).sum();
     // Whole tiles, which is how they are multiplied.
-    let step = (panels / (TASKS_PER_THREAD * threads.count())).next_multiple_of(4).max(4);
-    threads.run(panels.div_ceil(step), |_, task| {
-        let (mut first, mut before) = (task * step, 0);
-        let end = panels.min(first + step);
-        for part in &weights.parts {
-            let range = first.max(before) - before..end.min(before + part.panels()).max(before) - before;
-            if !range.is_empty() {
-                // SAFETY: every panel is in one task only, and columns of different panels are apart.
-                unsafe { multiply_panels(isa, part, range, x, sheet) };
-            }
-            before += part.panels();
-            first = first.max(before);
-        }
+    let wanted = groups.len() * panels / (TASKS_PER_THREAD * threads.count());
+    let step = wanted.min(panels).next_multiple_of(4).max(4);
+    let tasks = panels.div_ceil(step);
+    threads.run(groups.len() * tasks, |_, task| {
+        let group = &groups[task / tasks];
+        let first = task % tasks * step;
+        // SAFETY: every panel of a group is in one task only; columns of different panels are apart, and so are rows of
+        // different groups.
+        unsafe {
+            multiply(isa, &weights[group.weights], first..panels.min(first + step), &group.rows, x, sheet)
+        };
     });
 }
 
-/// All rows against some panels of a part.
+/// Some rows against some panels of a matrix.
 ///
 /// # Safety
-/// Nobody else writes their columns.
-unsafe fn multiply_panels(isa: Isa, part: &Part, panels: std::ops::Range<usize>, x: &Input, out: Sheet<'_>) {
-    let columns = |panels: std::ops::Range<usize>| {
+/// Nobody else writes these rows' columns of these panels.
+unsafe fn multiply(
+    isa: Isa,
+    weights: &Packed,
+    panels: Range<usize>,
+    rows: &Range<usize>,
+    x: &Input,
+    out: Sheet<'_>,
+) {
+    let mut before = 0;
+    for part in &weights.parts {
+        let within = |panel: usize| panel.clamp(before, before + part.panels()) - before;
+        let range = within(panels.start)..within(panels.end);
+        if !range.is_empty() {
+            // SAFETY: the caller's promise.
+            unsafe { multiply_panels(isa, part, range, rows, x, out) };
+        }
+        before += part.panels();
+    }
+}
+
+/// Some rows against some panels of a part.
+///
+/// # Safety
+/// Nobody else writes these rows' columns of these panels.
+unsafe fn multiply_panels(
+    isa: Isa,
+    part: &Part,
+    panels: Range<usize>,
+    rows: &Range<usize>,
+    x: &Input,
+    out: Sheet<'_>,
+) {
+    let columns = |panels: Range<usize>| {
         let column = |panel: usize| part.first + (panel * part.width()).min(part.outputs);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promise; other rows of the columns are not written.
         unsafe { out.columns(column(panels.start)..column(panels.end)) }
     };
     match &part.layout {
         Layout::Floats(weights) => {
             for panel in panels {
-                let floats = &x.floats[..x.rows * weights.inputs()];
-                weights.multiply(isa, panel, floats, &mut columns(panel..panel + 1));
+                let floats = &x.floats[rows.start * weights.inputs()..rows.end * weights.inputs()];
+                weights.multiply(isa, panel, floats, rows.start, &mut columns(panel..panel + 1));
             }
         }
         Layout::Blocks(weights) => {
             let mut out = columns(panels.clone());
-            for first in (0..x.rows).step_by(ROW_BLOCK) {
-                let rows = first..x.rows.min(first + ROW_BLOCK);
-                weights.multiply(isa, panels.clone(), &x.codes, rows, &mut out);
+            for first in rows.clone().step_by(ROW_BLOCK) {
+                let some = first..rows.end.min(first + ROW_BLOCK);
+                weights.multiply(isa, panels.clone(), &x.codes, some, &mut out);
             }
         }
     }
@@ -219,11 +277,16 @@ pub(super) mod tests {
             DType::Q3K => &[109],
             DType::Q6K => &[209],
             DType::Q4_1 | DType::Q5_1 | DType::Q4K | DType::Q5K => &[1, 3],
+            // An exponent of 8 bits, of a number that can be seen.
+            DType::MXFP4 => &[],
             _ => &[1],
         };
         for block in bytes.chunks_mut(dtype.block_bytes()) {
             for &at in high {
                 block[at] &= 0xbf;
+            }
+            if dtype == DType::MXFP4 {
+                block[0] = 118 + block[0] % 16;
             }
         }
         bytes
@@ -280,6 +343,39 @@ pub(super) mod tests {
                     let bits = |row: &[f32]| row.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
                     prop_assert_eq!(bits(got), bits(&alone[..all.len()]), "{} alone", isa);
                 }
+            }
+        }
+    }
+
+    /// Rows go to matrices of their own, and come out as from that matrix alone.
+    #[test]
+    fn groups_multiply_as_alone() {
+        let (inputs, outputs, counts) = (96, 40, [3usize, 1, 0, 70]);
+        let threads = Threads::new(2).unwrap();
+        for (isa, dtype) in
+            Isa::available().into_iter().flat_map(|isa| [(isa, DType::MXFP4), (isa, DType::F32)])
+        {
+            let data: Vec<Vec<u8>> = (0..4).map(|name| stored(3, name, dtype, outputs, inputs)).collect();
+            let pack =
+                |data: &Vec<u8>| Packed::stack(isa, &[Tensor { dtype, shape: vec![outputs, inputs], data }]);
+            let weights: Vec<Packed> = data.iter().map(pack).collect();
+            let x = numbers(3, 9, counts.iter().sum::<usize>() * inputs);
+            let (mut groups, mut at) = (Vec::new(), 0);
+            for (weights, count) in counts.into_iter().enumerate() {
+                groups.push(Group { weights, rows: at..at + count });
+                at += count;
+            }
+            let mut input = Input::default();
+            input.fill(&threads, isa, at, &weights[0], |row, into| {
+                into.copy_from_slice(&x[row * inputs..][..inputs]);
+            });
+            let (mut out, mut alone) = (vec![f32::NAN; 5], Vec::new());
+            matmul_grouped(&threads, isa, &weights, &groups, &input, &mut out);
+            for Group { weights: at, rows } in groups {
+                multiply(&threads, isa, &weights[at], &x[rows.start * inputs..rows.end * inputs], &mut alone);
+                let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                let got = &out[rows.start * outputs..rows.end * outputs];
+                assert_eq!(bits(got), bits(&alone[..got.len()]), "{isa} {dtype:?}");
             }
         }
     }

@@ -71,6 +71,42 @@ fn swiglu_lanes<const FMA: bool>(gate: &[f32], up: &[f32], out: &mut [f32]) {
     }
 }
 
+/// gpt-oss's gate: how steep it is, and what it is limited to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gate {
+    pub alpha: f32,
+    pub limit: f32,
+}
+
+multiversion! {
+    /// `out = g * sigmoid(alpha * g) * (u + 1)`, where `g` and `u` are gate and up, each with what is to be added to it, the
+    /// first limited from above and the second on both sides.
+    pub(crate) fn limited_swiglu(
+        gate_up: [&[f32]; 2],
+        biases: [&[f32]; 2],
+        shape: Gate,
+        out: &mut [f32],
+    ) = limited_swiglu_lanes
+}
+
+#[inline(always)]
+fn limited_swiglu_lanes<const FMA: bool>(
+    [gate, up]: [&[f32]; 2],
+    [gate_bias, up_bias]: [&[f32]; 2],
+    Gate { alpha, limit }: Gate,
+    out: &mut [f32],
+) {
+    let (gate, up) = (gate.iter().zip(gate_bias), up.iter().zip(up_bias));
+    for ((out, (gate, gate_bias)), (up, up_bias)) in out.iter_mut().zip(gate).zip(up) {
+        let (gate, up) = (gate + gate_bias, up + up_bias);
+        // Comparisons, not `min`, which would make numbers of what is none.
+        let gate = if gate > limit { limit } else { gate };
+        let up = if up > limit { limit } else { up };
+        let up = if up < -limit { -limit } else { up };
+        *out = gate / (1.0 + exp::<FMA>(-alpha * gate)) * (up + 1.0);
+    }
+}
+
 multiversion! {
     /// Rotates the pairs of one head by the angles whose cosines and sines are given.
     pub(crate) fn rope(head: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle) = rope_lanes
@@ -167,6 +203,24 @@ pub(super) mod tests {
                     // Far below zero the exponential is limited: what is left is nothing either way.
                     let size = want.abs().max(1e-30);
                     prop_assert!(near(out[i], want, size, 2e-6), "{isa}: {} for {want}", out[i]);
+                }
+            }
+        }
+
+        #[test]
+        fn limited_swiglu_is_what_it_says(seed: u64, len in 1usize..100, size in 0.1f32..20.0) {
+            let at = |name: u64| numbers(seed, name, len).iter().map(|x| x * size).collect::<Vec<f32>>();
+            let (gate, up, biases) = (at(0), at(1), [at(2), at(3)]);
+            let shape = Gate { alpha: 1.702, limit: 7.0 };
+            for isa in Isa::available() {
+                let mut out = vec![f32::NAN; len];
+                limited_swiglu(isa, [&gate, &up], [&biases[0], &biases[1]], shape, &mut out);
+                for i in 0..len {
+                    let g = f64::from(gate[i] + biases[0][i]).min(7.0);
+                    let u = f64::from(up[i] + biases[1][i]).clamp(-7.0, 7.0);
+                    let want = g / (1.0 + (-f64::from(shape.alpha) * g).exp()) * (u + 1.0);
+                    let size = (want.abs() * (u.abs() + 1.0) / (u + 1.0).abs()).max(1e-30);
+                    prop_assert!(near(out[i], want, size, 4e-6), "{isa}: {} for {want}", out[i]);
                 }
             }
         }

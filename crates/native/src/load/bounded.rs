@@ -54,18 +54,22 @@ impl io::Write for Text {
     }
 }
 
-/// A value that fails to serialise where it is nested too deeply.
-pub(super) struct Nested<'a>(&'a Value, usize);
+/// A value that fails to serialise where it is nested too deeply; its maps in the order of their keys, or as they are.
+pub(super) struct Nested<'a> {
+    value: &'a Value,
+    depth: usize,
+    sorted: bool,
+}
 
 impl<'a> Nested<'a> {
-    pub(super) fn new(value: &'a Value) -> Self {
-        Self(value, DEPTH)
+    pub(super) fn new(value: &'a Value, sorted: bool) -> Self {
+        Self { value, depth: DEPTH, sorted }
     }
 }
 
 impl Serialize for Nested<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self(value, depth) = *self;
+        let Self { value, depth, sorted } = *self;
         let kind = value.kind();
         if !matches!(kind, ValueKind::Map | ValueKind::Seq | ValueKind::Iterable) {
             return value.serialize(to);
@@ -73,16 +77,23 @@ impl Serialize for Nested<'_> {
         let depth = depth.checked_sub(1).ok_or_else(|| S::Error::custom(TOO_DEEP))?;
         let items = value.try_iter().map_err(S::Error::custom)?;
         if kind == ValueKind::Map {
+            let mut keys: Vec<Value> = items.collect();
+            if sorted {
+                keys.sort();
+            }
             let mut map = to.serialize_map(value.len())?;
-            for key in items {
+            for key in keys {
                 let item = value.get_item(&key).map_err(S::Error::custom)?;
-                map.serialize_entry(&Nested(&key, depth), &Nested(&item, depth))?;
+                map.serialize_entry(
+                    &Nested { value: &key, depth, sorted },
+                    &Nested { value: &item, depth, sorted },
+                )?;
             }
             map.end()
         } else {
             let mut list = to.serialize_seq(value.len())?;
             for item in items {
-                list.serialize_element(&Nested(&item, depth))?;
+                list.serialize_element(&Nested { value: &item, depth, sorted })?;
             }
             list.end()
         }

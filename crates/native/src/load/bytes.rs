@@ -1,7 +1,7 @@
 //! The bytes of a model: a file mapped into memory, or part of the program.
 
 use std::fs::File;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::path::Path;
 
 use memmap2::Mmap;
@@ -12,6 +12,8 @@ use super::LoadError;
 pub(super) enum Bytes {
     Mapped(Mmap),
     Static(&'static [u8]),
+    #[cfg(fuzzing)]
+    Owned(Vec<u8>),
 }
 
 impl Bytes {
@@ -29,6 +31,22 @@ impl Bytes {
         let map = unsafe { Mmap::map(&file) }.map_err(io)?;
         Ok(Self::Mapped(map))
     }
+
+    /// Takes some bytes out of this process's memory. Who reads them again waits for them again.
+    pub(super) fn let_go(&self, range: Range<usize>) {
+        #[cfg(unix)]
+        if let Self::Mapped(map) = self
+            && !range.is_empty()
+        {
+            // SAFETY: nothing was ever written to the mapping, so that reading a page again gives the same bytes.
+            let advised = unsafe {
+                map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, range.start, range.len())
+            };
+            drop(advised); // a system that does not listen keeps them: slower, not wrong
+        }
+        #[cfg(not(unix))]
+        let _ = range;
+    }
 }
 
 impl Deref for Bytes {
@@ -38,6 +56,8 @@ impl Deref for Bytes {
         match self {
             Self::Mapped(map) => map,
             Self::Static(bytes) => bytes,
+            #[cfg(fuzzing)]
+            Self::Owned(bytes) => bytes,
         }
     }
 }

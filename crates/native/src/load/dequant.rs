@@ -1,7 +1,8 @@
 //! From stored blocks to floats.
 //!
 //! A block quantises a short run of one row. The old types (`Q4_0` to `Q8_0`) cover 32 numbers with one scale
-//! and perhaps one minimum. The "K" types cover 256 with sub-blocks whose own scales are quantised in turn.
+//! and perhaps one minimum. The "K" types cover 256 with sub-blocks whose own scales are quantised in turn. The "IQ4"
+//! types look their codes up in a table of uneven steps.
 //! Layouts are ggml's; within a byte the low bits always come first. These functions are the definition that
 //! faster kernels are tested against, so they are written to be read.
 
@@ -25,6 +26,9 @@ pub(super) fn to_f32(dtype: DType, data: &[u8], out: &mut [f32]) {
         DType::Q4K => q4k,
         DType::Q5K => q5k,
         DType::Q6K => q6k,
+        DType::IQ4_NL => iq4_nl,
+        DType::IQ4_XS => iq4_xs,
+        DType::MXFP4 => mxfp4,
     };
     let blocks = data.chunks_exact(dtype.block_bytes());
     for (bytes, numbers) in blocks.zip(out.chunks_exact_mut(dtype.block_len())) {
@@ -165,5 +169,55 @@ fn q6k(b: &[u8], y: &mut [f32]) {
         let low = nibbles[part * 64 + run % 2 * 32 + lane] >> (run / 2 * 4) & 15;
         let top = tops[part * 32 + lane] >> (run * 2) & 3;
         *y = d * f32::from(scales[n / 16] as i8) * f32::from((low | top << 4) as i8 - 32);
+    }
+}
+
+/// What the codes of `IQ4_NL` and `IQ4_XS` stand for: finer steps near zero, where most weights are.
+pub(super) const UNEVEN: [i8; 16] =
+    [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+
+/// As `Q4_0`, with codes into the table.
+fn iq4_nl(b: &[u8], y: &mut [f32]) {
+    uneven(half(b, 0), &b[2..], y);
+}
+
+/// The super-scale, the upper two bits of eight scales, their lower nibbles, then 16 bytes of codes per 32 numbers.
+fn iq4_xs(b: &[u8], y: &mut [f32]) {
+    for (run, y) in y.chunks_exact_mut(32).enumerate() {
+        uneven(half(b, 0) * iq4_xs_scale(b, run), &b[8 + 16 * run..][..16], y);
+    }
+}
+
+/// The scale of a run of `IQ4_XS`, to be multiplied with that of its block.
+pub(super) fn iq4_xs_scale(b: &[u8], run: usize) -> f32 {
+    let low = b[4 + run / 2] >> (run % 2 * 4) & 15;
+    let high = u16::from_le_bytes([b[2], b[3]]) >> (2 * run) & 3;
+    f32::from((low | (high as u8) << 4) as i8 - 32)
+}
+
+fn uneven(scale: f32, codes: &[u8], y: &mut [f32]) {
+    for (i, q) in codes.iter().enumerate() {
+        y[i] = scale * f32::from(UNEVEN[usize::from(q & 15)]);
+        y[i + 16] = scale * f32::from(UNEVEN[usize::from(q >> 4)]);
+    }
+}
+
+/// Twice what the four bits of a float with one of mantissa stand for: a sign, two bits of exponent.
+pub(super) const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
+/// Half of the power of two that an exponent of 8 bits stands for.
+pub(super) fn e8m0_half(exponent: u8) -> f32 {
+    f32::from_bits(match exponent {
+        0 | 1 => 0x0020_0000 << exponent, // too small for a normal number
+        e => u32::from(e - 1) << 23,
+    })
+}
+
+/// exponent, nibbles.
+fn mxfp4(b: &[u8], y: &mut [f32]) {
+    let d = e8m0_half(b[0]);
+    for (i, q) in b[1..].iter().enumerate() {
+        y[i] = d * f32::from(E2M1[usize::from(q & 15)]);
+        y[i + 16] = d * f32::from(E2M1[usize::from(q >> 4)]);
     }
 }

@@ -17,7 +17,8 @@ const MAX_DEPTH: usize = 4;
 #[derive(Debug)]
 pub(super) struct Gguf<'a> {
     pub file: &'a str,
-    bytes: &'a [u8],
+    /// The file, and the other parts of a model that is split over several.
+    parts: Vec<&'a [u8]>,
     metadata: BTreeMap<&'a str, Value<'a>>,
     pub tensors: HashMap<String, Entry>,
 }
@@ -40,7 +41,7 @@ struct Array<'a> {
 
 impl<'a> Gguf<'a> {
     pub fn parse(bytes: &'a [u8], file: &'a str) -> Result<Self, LoadError> {
-        let mut reader = Reader { bytes, at: 0, file, inside: "its header" };
+        let mut reader = Reader { bytes, at: 0, file, inside: "its header".to_owned() };
         if reader.take(4)? != MAGIC {
             return Err(LoadError::malformed(file, "it does not start with \"GGUF\""));
         }
@@ -54,17 +55,18 @@ impl<'a> Gguf<'a> {
         let tensor_count = reader.u64()?;
         let metadata_count = reader.u64()?;
 
-        reader.inside = "its metadata";
         let mut metadata = BTreeMap::new();
         for _ in 0..metadata_count {
+            reader.inside = "its metadata".to_owned();
             let key = reader.utf8()?;
+            reader.inside = format!("its key \"{}\"", shown(key));
             let kind = reader.u32()?;
             let value = reader.value(kind, 0)?;
             if metadata.insert(key, value).is_some() {
                 return Err(LoadError::malformed(file, format!("the key \"{key}\" appears twice")));
             }
         }
-        let mut gguf = Self { file, bytes, metadata, tensors: HashMap::new() };
+        let mut gguf = Self { file, parts: vec![bytes], metadata, tensors: HashMap::new() };
         gguf.read_tensors(&mut reader, tensor_count)?;
         Ok(gguf)
     }
@@ -74,15 +76,15 @@ impl<'a> Gguf<'a> {
         if !alignment.is_power_of_two() || alignment > 1 << 16 {
             return Err(LoadError::malformed(self.file, format!("its alignment is {alignment}")));
         }
-        reader.inside = "its list of tensors";
         let mut infos = Vec::new();
         for _ in 0..count {
+            reader.inside = "its list of tensors".to_owned();
             infos.push(reader.tensor_info()?);
         }
-        reader.inside = "its weights";
         let data = reader.at.next_multiple_of(alignment);
         for info in infos {
             let name = info.name;
+            reader.inside = format!("its tensor \"{}\"", shown(name));
             let entry = info.place(data, alignment, reader)?;
             if self.tensors.insert(name.to_owned(), entry).is_some() {
                 return Err(LoadError::malformed(self.file, format!("the tensor \"{name}\" appears twice")));
@@ -91,11 +93,25 @@ impl<'a> Gguf<'a> {
         Ok(())
     }
 
+    /// Takes over the tensors of the next part of a split model.
+    pub fn join(&mut self, next: Gguf<'a>) -> Result<(), LoadError> {
+        let part = self.parts.len();
+        self.parts.extend(next.parts);
+        for (name, entry) in next.tensors {
+            if self.tensors.contains_key(&name) {
+                let why = format!("the tensor \"{name}\" is in another part as well");
+                return Err(LoadError::malformed(next.file, why));
+            }
+            self.tensors.insert(name, Entry { part, ..entry });
+        }
+        Ok(())
+    }
+
     /// A tensor that is metadata in spirit, such as the rope factors; `None` if there is none.
     pub fn tensor(&self, name: &str) -> Result<Option<Tensor<'a>>, LoadError> {
         let Some(entry) = self.tensors.get(name) else { return Ok(None) };
         let dtype = entry.readable(self.file, name)?;
-        let data = &self.bytes[entry.start..entry.end];
+        let data = &self.parts[entry.part][entry.start..entry.end];
         Ok(Some(Tensor { dtype, shape: entry.shape.clone(), data }))
     }
 
@@ -150,7 +166,8 @@ impl<'a> Gguf<'a> {
         match self.metadata.get(key) {
             None => Ok(None),
             Some(Value::Array(array)) => {
-                let reader = Reader { bytes: array.bytes, at: 0, file: self.file, inside: "its metadata" };
+                let inside = format!("its key \"{key}\"");
+                let reader = Reader { bytes: array.bytes, at: 0, file: self.file, inside };
                 Ok(Some((reader, *array)))
             }
             Some(_) => Err(self.wrong(key, "a list")),
@@ -216,12 +233,17 @@ struct Reader<'a> {
     at: usize,
     file: &'a str,
     /// What is being read, for the message when it ends too early.
-    inside: &'static str,
+    inside: String,
+}
+
+/// As much of a name as belongs into a message.
+fn shown(name: &str) -> &str {
+    name.char_indices().nth(80).map_or(name, |(end, _)| &name[..end])
 }
 
 impl<'a> Reader<'a> {
     fn truncated(&self) -> LoadError {
-        LoadError::Truncated { file: self.file.to_owned(), inside: self.inside.to_owned() }
+        LoadError::Truncated { file: self.file.to_owned(), inside: self.inside.clone() }
     }
 
     fn take(&mut self, len: usize) -> Result<&'a [u8], LoadError> {
@@ -253,10 +275,10 @@ impl<'a> Reader<'a> {
 
     fn utf8(&mut self) -> Result<&'a str, LoadError> {
         let len = self.len()?;
-        let file = self.file;
-        let what = self.inside;
-        std::str::from_utf8(self.take(len)?)
-            .map_err(|_| LoadError::malformed(file, format!("{what} contains text that is not UTF-8")))
+        let text = self.take(len)?;
+        std::str::from_utf8(text).map_err(|_| {
+            LoadError::malformed(self.file, format!("{} contains text that is not UTF-8", self.inside))
+        })
     }
 
     fn value(&mut self, kind: u32, depth: usize) -> Result<Value<'a>, LoadError> {
@@ -278,7 +300,7 @@ impl<'a> Reader<'a> {
             11 => Value::Int(self.fixed().map(i64::from_le_bytes)?.into()),
             12 => Value::Float(self.fixed().map(f64::from_le_bytes)?),
             _ => {
-                let why = format!("its metadata has a value of unknown type {kind}");
+                let why = format!("{} has a value of unknown type {kind}", self.inside);
                 return Err(LoadError::malformed(self.file, why));
             }
         })
@@ -288,7 +310,7 @@ impl<'a> Reader<'a> {
     /// this ends no later than the file does.
     fn array(&mut self, depth: usize) -> Result<Array<'a>, LoadError> {
         if depth >= MAX_DEPTH {
-            return Err(LoadError::malformed(self.file, "its metadata nests lists too deeply"));
+            return Err(LoadError::malformed(self.file, format!("{} nests lists too deeply", self.inside)));
         }
         let kind = self.u32()?;
         let len = self.len()?;
@@ -309,6 +331,7 @@ impl<'a> Reader<'a> {
 
     fn tensor_info(&mut self) -> Result<TensorInfo<'a>, LoadError> {
         let name = self.utf8()?;
+        self.inside = format!("what it says of the tensor \"{}\"", shown(name));
         let dims = self.u32()?;
         if !(1..=4).contains(&dims) {
             let why = format!("the tensor \"{name}\" has {dims} dimensions");
@@ -386,19 +409,20 @@ fn dtype(kind: u32) -> Result<DType, String> {
         12 => DType::Q4K,
         13 => DType::Q5K,
         14 => DType::Q6K,
+        20 => DType::IQ4_NL,
+        23 => DType::IQ4_XS,
         30 => DType::BF16,
+        39 => DType::MXFP4,
         other => {
-            const NAMES: [(u32, &str); 20] = [
+            const NAMES: [(u32, &str); 17] = [
                 (9, "Q8_1"),
                 (15, "Q8_K"),
                 (16, "IQ2_XXS"),
                 (17, "IQ2_XS"),
                 (18, "IQ3_XXS"),
                 (19, "IQ1_S"),
-                (20, "IQ4_NL"),
                 (21, "IQ3_S"),
                 (22, "IQ2_S"),
-                (23, "IQ4_XS"),
                 (24, "I8"),
                 (25, "I16"),
                 (26, "I32"),
@@ -407,7 +431,6 @@ fn dtype(kind: u32) -> Result<DType, String> {
                 (29, "IQ1_M"),
                 (34, "TQ1_0"),
                 (35, "TQ2_0"),
-                (39, "MXFP4"),
                 (40, "NVFP4"),
             ];
             let name = NAMES.iter().find(|(kind, _)| *kind == other);

@@ -122,7 +122,7 @@ fn byte_level(gguf: &Gguf<'_>, vocabulary: &Vocabulary<'_>) -> Result<Value, Loa
     Ok(json!({
         "version": "1.0", "truncation": null, "padding": null,
         "added_tokens": vocabulary.added(),
-        "normalizer": null,
+        "normalizer": pre.composes.then(|| json!({"type": "NFC"})),
         "pre_tokenizer": pre.to_json(),
         "post_processor": null,
         "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},

@@ -10,7 +10,7 @@ use safetensors::tensor::{Dtype, Metadata};
 use serde_json::Value;
 
 use super::bytes::Bytes;
-use super::{ChatTemplate, Checkpoint, DType, Entry, LoadError, Tokenizer, Words, hf_config};
+use super::{ChatTemplate, Checkpoint, DType, Entry, LoadError, Tokenizer, Words, experts, hf_config};
 
 const INDEX: &str = "model.safetensors.index.json";
 const WHOLE_FOLDER: &str = "download the whole folder of the model, or give a .gguf file";
@@ -50,7 +50,7 @@ pub(super) fn words(folder: &Path) -> Result<Words, LoadError> {
     let settings = settings(folder, &config_json)?;
     let tokenizer = read_tokenizer(folder)?;
     Ok(Words {
-        name: called(folder),
+        name: model_name(folder),
         stop_tokens: settings.stop_tokens(&tokenizer, tokenizer.len())?,
         bos: settings.bos(&tokenizer),
         chat: chat_template(folder, &settings)?,
@@ -66,12 +66,6 @@ fn settings<'a>(folder: &Path, file: &'a str) -> Result<hf_config::Settings<'a>,
         tokenizer: read_json(folder, "tokenizer_config.json")?.unwrap_or_default(),
         file,
     })
-}
-
-/// The folder's own name, whatever way led to it.
-fn called(folder: &Path) -> String {
-    let resolved = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    resolved.file_name().map_or_else(|| name_of(folder), |name| name.to_string_lossy().into_owned())
 }
 
 fn open(folder: &Path, files: &[PathBuf]) -> Result<Checkpoint, LoadError> {
@@ -98,10 +92,22 @@ fn open(folder: &Path, files: &[PathBuf]) -> Result<Checkpoint, LoadError> {
     let config = settings.read(&tokenizer, vocab)?;
     tokenizer.limit_to(vocab);
     let chat = chat_template(folder, &settings)?;
-    let name = called(folder);
+    let name = model_name(folder);
     let checkpoint = Checkpoint { config, tokenizer, chat, name, file: name_of(folder), tensors, bytes };
     checkpoint.check_tensors()?;
     Ok(checkpoint)
+}
+
+/// The name of the folder. In the cache of the hub that is a commit, and the model's name is two levels up:
+/// `models--Qwen--Qwen3-4B/snapshots/0a1b…`.
+fn model_name(folder: &Path) -> String {
+    let resolved = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let part = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let cached = resolved.parent().filter(|parent| parent.ends_with("snapshots")).and_then(Path::parent);
+    let repo = cached
+        .and_then(part)
+        .and_then(|repo| Some(repo.strip_prefix("models--")?.rsplit("--").next()?.to_owned()));
+    repo.or_else(|| part(&resolved)).unwrap_or_else(|| name_of(folder))
 }
 
 fn name_of(path: &Path) -> String {
@@ -185,7 +191,7 @@ fn loose_files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
 
 /// Adds the tensors of one file to the table. The length of the header is compared with the file before it is
 /// parsed, and every tensor's place with the file before it is believed.
-fn read_tensors(
+pub(super) fn read_tensors(
     bytes: &[u8],
     part: usize,
     file: &str,
@@ -204,7 +210,9 @@ fn read_tensors(
         }
         let place = |offset: usize| data.checked_add(offset).filter(|&at| at <= bytes.len());
         let (start, end) = (place(info.data_offsets.0), place(info.data_offsets.1));
-        let (Some(start), Some(end)) = (start, end) else { return Err(truncated("its weights")) };
+        let (Some(start), Some(end)) = (start, end) else {
+            return Err(truncated(&format!("its tensor \"{name}\"")));
+        };
         if info.shape.is_empty() || info.shape.contains(&0) {
             return Err(LoadError::malformed(file, format!("the tensor \"{name}\" is empty")));
         }
@@ -223,7 +231,7 @@ fn read_tensors(
     Ok(())
 }
 
-/// What GGUF calls a tensor of a Llama or Qwen3 model.
+/// What GGUF calls a tensor. Those of experts, which lie otherwise there, are named after what they hold.
 fn gguf_name(name: &str) -> Option<String> {
     match name {
         "model.embed_tokens.weight" => return Some("token_embd.weight".into()),
@@ -233,7 +241,14 @@ fn gguf_name(name: &str) -> Option<String> {
     }
     let (layer, rest) = name.strip_prefix("model.layers.")?.split_once('.')?;
     let layer: usize = layer.parse().ok()?;
-    let part = match rest.strip_suffix(".weight")? {
+    if let Some(part) = rest.strip_prefix("mlp.experts.") {
+        return experts::name(layer, part);
+    }
+    if rest == "self_attn.sinks" {
+        return Some(format!("blk.{layer}.attn_sinks.weight"));
+    }
+    let (rest, ending) = rest.rsplit_once('.').filter(|(_, ending)| matches!(*ending, "weight" | "bias"))?;
+    let part = match rest {
         "input_layernorm" => "attn_norm",
         "self_attn.q_proj" => "attn_q",
         "self_attn.k_proj" => "attn_k",
@@ -245,9 +260,10 @@ fn gguf_name(name: &str) -> Option<String> {
         "mlp.gate_proj" => "ffn_gate",
         "mlp.up_proj" => "ffn_up",
         "mlp.down_proj" => "ffn_down",
+        "mlp.router" => "ffn_gate_inp",
         _ => return None,
     };
-    Some(format!("blk.{layer}.{part}.weight"))
+    Some(format!("blk.{layer}.{part}.{ending}"))
 }
 
 /// The template, from the file of its own that new models have, or from the tokenizer's settings.

@@ -1,11 +1,10 @@
 //! A [`Config`] from Hugging Face's JSON files.
 
-use std::f32::consts::PI;
-
 use serde_json::Value;
 
 use super::LoadError;
-use super::config::{Architecture, Config, RopeStyle};
+use super::config::{Architecture, Config, Experts, LayerShape, RopeStyle};
+use super::rope::{Stretch, Yarn};
 use super::tokenizer::{Tokenizer, end_tokens};
 
 /// The JSON files of a folder; a missing one is `null`.
@@ -25,7 +24,7 @@ impl Settings<'_> {
         let found = self.config.get("model_type").and_then(Value::as_str);
         let found = found.ok_or_else(|| LoadError::malformed(self.file, "it has no \"model_type\""))?;
         let architecture = Architecture::from_name(found, self.file)?;
-        self.refuse_what_we_do_not_run()?;
+        self.refuse_what_we_do_not_run(architecture)?;
 
         let (hidden, heads) = (self.size("hidden_size")?, self.size("num_attention_heads")?);
         let head_dim = match self.optional("head_dim")? {
@@ -33,12 +32,15 @@ impl Settings<'_> {
             None => hidden.checked_div(heads).unwrap_or(0),
         };
         let context = self.size("max_position_embeddings")?;
-        let (rope_theta, rope_factors) = self.rope(head_dim, context)?;
+        let Rope { theta: rope_theta, factors: rope_factors, scale: rope_scale } =
+            self.rope(head_dim, context)?;
+        let layers = self.size("num_hidden_layers")?;
+        let biased = self.flag("attention_bias")?;
         let config = Config {
             architecture,
             vocab,
             hidden,
-            layers: self.size("num_hidden_layers")?,
+            layers,
             heads,
             kv_heads: self.optional("num_key_value_heads")?.unwrap_or(heads),
             head_dim,
@@ -50,7 +52,13 @@ impl Settings<'_> {
             rope_theta,
             rope: RopeStyle::Halves,
             rope_factors,
+            rope_scale,
             qk_norm: architecture == Architecture::Qwen3,
+            qkv_bias: biased || architecture == Architecture::Qwen2,
+            output_bias: biased,
+            sinks: architecture == Architecture::GptOss,
+            experts: self.experts(architecture)?,
+            shapes: self.shapes(layers)?,
             stop_tokens: self.stop_tokens(tokenizer, vocab)?,
             bos: self.bos(tokenizer),
         };
@@ -110,26 +118,20 @@ impl Settings<'_> {
         }
     }
 
-    fn refuse_what_we_do_not_run(&self) -> Result<(), LoadError> {
+    fn refuse_what_we_do_not_run(&self, architecture: Architecture) -> Result<(), LoadError> {
         let refuse = |what: &str| Err(LoadError::unsupported(self.file, what));
-        for (key, what) in [
-            ("use_sliding_window", "sliding-window attention"),
-            ("attention_bias", "biases in attention"),
-            ("mlp_bias", "biases in the feed-forward layers"),
-        ] {
-            if self.flag(key)? {
-                return refuse(what);
-            }
+        let of_experts = architecture == Architecture::GptOss;
+        if self.flag("mlp_bias")? {
+            return refuse("biases in the feed-forward layers");
         }
         for key in ["num_experts", "num_local_experts"] {
-            if self.optional(key)?.is_some_and(|n| n > 0) {
+            if !of_experts && self.optional(key)?.is_some_and(|n| n > 0) {
                 return refuse("a mixture of experts");
             }
         }
-        if let Some(layers) = self.config["layer_types"].as_array()
-            && let Some(other) = layers.iter().find(|layer| *layer != "full_attention")
-        {
-            return refuse(&format!("layers of type {other}"));
+        // Without a list of layers, their number alone says which slide, differently from model to model.
+        if self.flag("use_sliding_window")? && self.config["layer_types"].is_null() {
+            return refuse("sliding-window attention in layers that it does not name");
         }
         if let Some(act) = self.config["hidden_act"].as_str()
             && act != "silu"
@@ -139,14 +141,54 @@ impl Settings<'_> {
         if self.number(&self.config, "partial_rotary_factor")?.is_some_and(|x| x != 1.0) {
             return refuse("rotation of a part of each head");
         }
-        if !self.config["quantization_config"].is_null() {
+        let quantised = &self.config["quantization_config"];
+        let known = quantised.is_null() || of_experts && quantised["quant_method"] == "mxfp4";
+        if !known {
             return refuse("quantised safetensors (take the GGUF of this model instead)");
         }
         Ok(())
     }
 
-    /// The base of the rotation and the divisors of its frequencies.
-    fn rope(&self, head_dim: usize, context: usize) -> Result<(f32, Option<Vec<f32>>), LoadError> {
+    fn experts(&self, architecture: Architecture) -> Result<Option<Experts>, LoadError> {
+        if architecture != Architecture::GptOss {
+            return Ok(None);
+        }
+        Ok(Some(Experts {
+            count: self.size("num_local_experts")?,
+            used: self.size("num_experts_per_tok")?,
+            limit: self.number(&self.config, "swiglu_limit")?.unwrap_or(Experts::LIMIT),
+            alpha: self.number(&self.config, "swiglu_alpha")?.unwrap_or(Experts::ALPHA),
+        }))
+    }
+
+    /// Which layers rotate, and which see only a window.
+    fn shapes(&self, layers: usize) -> Result<Vec<LayerShape>, LoadError> {
+        let list = |key: &str| match &self.config[key] {
+            Value::Null => Ok(None),
+            Value::Array(list) if list.len() == layers => Ok(Some(list)),
+            _ => Err(self.wrong(key, "a list with an entry for each layer")),
+        };
+        let mut shapes = LayerShape::list(layers, |_| LayerShape::PLAIN);
+        if let Some(list) = list("layer_types")? {
+            for (shape, kind) in shapes.iter_mut().zip(list) {
+                shape.window = match kind.as_str() {
+                    Some("full_attention") => None,
+                    Some("sliding_attention") => Some(self.size("sliding_window")?),
+                    _ => return Err(LoadError::unsupported(self.file, format!("layers of type {kind}"))),
+                };
+            }
+        }
+        // In spite of its name, it has a 1 for every layer that rotates.
+        if let Some(list) = list("no_rope_layers")? {
+            for (shape, rotates) in shapes.iter_mut().zip(list) {
+                shape.rope =
+                    rotates.as_u64().ok_or_else(|| self.wrong("no_rope_layers", "a list of 0 and 1"))? != 0;
+            }
+        }
+        Ok(shapes)
+    }
+
+    fn rope(&self, head_dim: usize, context: usize) -> Result<Rope, LoadError> {
         // Since version 5 transformers writes `rope_parameters`, with the base inside.
         let scaling = match &self.config["rope_parameters"] {
             Value::Null => &self.config["rope_scaling"],
@@ -157,33 +199,58 @@ impl Settings<'_> {
             None => self.number(&self.config, "rope_theta")?.unwrap_or(10_000.0),
         };
         let kind = scaling["rope_type"].as_str().or(scaling["type"].as_str()).unwrap_or("default");
+        let maybe = |key: &str| self.number(scaling, key);
         let need = |key: &str| {
-            self.number(scaling, key)?
+            maybe(key)?
                 .filter(|x| *x > 0.0)
                 .ok_or_else(|| LoadError::malformed(self.file, format!("its rope scaling has no \"{key}\"")))
         };
-        // Checked with everything else later; until then a wild size must not be allocated.
-        let frequencies = (head_dim / 2).min(1 << 12);
-        let factors = match kind {
+        let mut scale = 1.0;
+        let stretch = match kind {
             "default" => None,
-            "linear" => Some(vec![need("factor")?; frequencies]),
-            "llama3" => {
-                let original = self.number(scaling, "original_max_position_embeddings")?;
-                let stretch = Llama3 {
-                    factor: need("factor")?,
-                    low: need("low_freq_factor")?,
-                    high: need("high_freq_factor")?,
-                    original: original.unwrap_or(context as f32),
-                };
-                let wavelength = |i: usize| 2.0 * PI * theta.powf(2.0 * i as f32 / head_dim as f32);
-                Some((0..frequencies).map(|i| stretch.divisor(wavelength(i))).collect())
+            "linear" => Some(Stretch::Linear { factor: need("factor")? }),
+            "llama3" => Some(Stretch::Llama3 {
+                factor: need("factor")?,
+                low: need("low_freq_factor")?,
+                high: need("high_freq_factor")?,
+                original: maybe("original_max_position_embeddings")?.unwrap_or(context as f32),
+            }),
+            "yarn" => {
+                let yarn = self.yarn(scaling, need("factor")?, need("original_max_position_embeddings")?)?;
+                scale = self.yarn_scale(scaling, yarn.factor)?;
+                Some(Stretch::Yarn(yarn))
             }
             other => {
                 let what = format!("rope scaling of type \"{other}\"");
                 return Err(LoadError::unsupported(self.file, what));
             }
         };
-        Ok((theta, factors.filter(|f: &Vec<f32>| f.iter().any(|x| *x != 1.0))))
+        Ok(Rope { theta, factors: stretch.and_then(|stretch| stretch.divisors(theta, head_dim)), scale })
+    }
+
+    fn yarn(&self, scaling: &Value, factor: f32, original: f32) -> Result<Yarn, LoadError> {
+        let turns = |key: &str, usual| Ok(self.number(scaling, key)?.filter(|x| *x > 0.0).unwrap_or(usual));
+        Ok(Yarn {
+            factor,
+            original,
+            fast: turns("beta_fast", Yarn::FAST)?,
+            slow: turns("beta_slow", Yarn::SLOW)?,
+            truncate: scaling["truncate"].as_bool().unwrap_or(true),
+        })
+    }
+
+    /// What YaRN scales by: as given, or by its own formula. `attn_factor`, which DeepSeek's Qwen3 has, comes on top of
+    /// the formula: there it is one over it, and takes it away again.
+    fn yarn_scale(&self, scaling: &Value, factor: f32) -> Result<f32, LoadError> {
+        if let Some(scale) = self.number(scaling, "attention_factor")? {
+            return Ok(scale);
+        }
+        let part = |key: &str| Ok::<_, LoadError>(self.number(scaling, key)?.filter(|part| *part != 0.0));
+        let scale = match (part("mscale")?, part("mscale_all_dim")?) {
+            (Some(part), Some(all)) => Yarn::scale(factor, part) / Yarn::scale(factor, all),
+            _ => Yarn::scale(factor, 1.0),
+        };
+        Ok(scale * self.number(scaling, "attn_factor")?.unwrap_or(1.0))
     }
 
     pub(super) fn stop_tokens(&self, tokenizer: &Tokenizer, vocab: usize) -> Result<Vec<u32>, LoadError> {
@@ -213,25 +280,9 @@ impl Settings<'_> {
     }
 }
 
-/// Llama 3's stretch of the context: long waves are slowed down by `factor`, short ones left alone, and those
-/// in between blended. Short and long are relative to the context that the model was first trained with.
-struct Llama3 {
-    factor: f32,
-    low: f32,
-    high: f32,
-    original: f32,
-}
-
-impl Llama3 {
-    fn divisor(&self, wavelength: f32) -> f32 {
-        let turns = self.original / wavelength;
-        if turns > self.high {
-            1.0
-        } else if turns < self.low {
-            self.factor
-        } else {
-            let smooth = (turns - self.low) / (self.high - self.low);
-            1.0 / ((1.0 - smooth) / self.factor + smooth)
-        }
-    }
+/// How positions turn queries and keys.
+struct Rope {
+    theta: f32,
+    factors: Option<Vec<f32>>,
+    scale: f32,
 }

@@ -15,14 +15,21 @@ mod chat;
 mod config;
 mod dequant;
 mod error;
+mod experts;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod gguf;
 mod gguf_config;
 mod gguf_vocab;
 mod hf;
 mod hf_config;
+mod jinja;
 mod pretokenize;
 mod quiet;
+mod rope;
 pub(crate) mod runs;
+mod split;
+mod stream;
 mod tensor;
 mod tokenizer;
 mod words;
@@ -30,9 +37,11 @@ mod words;
 use std::collections::HashMap;
 use std::path::Path;
 
-pub use chat::{ChatOptions, ChatTemplate, Message};
-pub use config::{Architecture, Config, RopeStyle};
+pub use chat::{ChatOptions, ChatTemplate, Effort, Message};
+pub use config::{Architecture, Config, Experts, LayerShape, RopeStyle};
 pub use error::LoadError;
+pub(crate) use experts::ExpertPart;
+pub use stream::TextStream;
 pub use tensor::{DType, Tensor};
 pub use tokenizer::Tokenizer;
 pub use words::Words;
@@ -75,7 +84,7 @@ impl Entry {
 }
 
 impl Checkpoint {
-    /// Opens a `.gguf` file, a folder with `config.json`, `tokenizer.json` and `*.safetensors`, or one
+    /// Opens a `.gguf` file (or one of several that a model is split into), a folder with `config.json`, `tokenizer.json` and `*.safetensors`, or one
     /// `.safetensors` file inside such a folder.
     pub fn open(path: &Path) -> Result<Self, LoadError> {
         let found = std::fs::metadata(path).map_err(|source| match source.kind() {
@@ -93,16 +102,18 @@ impl Checkpoint {
             return Err(LoadError::NotAModel { path: path.to_owned() });
         }
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        Self::from_gguf(bytes, path.display().to_string(), &stem)
+        let stem = split::base_name(&stem).map_or(&*stem, |(base, _)| base);
+        Self::from_gguf(split::parts(path, bytes)?, stem)
     }
 
     /// Opens a GGUF that is part of the program.
     pub fn from_gguf_bytes(bytes: &'static [u8]) -> Result<Self, LoadError> {
-        Self::from_gguf(Bytes::Static(bytes), "the embedded model".to_owned(), "embedded")
+        Self::from_gguf(vec![(Bytes::Static(bytes), "the embedded model".to_owned())], "embedded")
     }
 
-    fn from_gguf(bytes: Bytes, file: String, stem: &str) -> Result<Self, LoadError> {
-        let parsed = gguf::Gguf::parse(&bytes, &file)?;
+    fn from_gguf(parts: Vec<split::Part>, stem: &str) -> Result<Self, LoadError> {
+        let parsed = split::parse(&parts)?;
+        let file = parsed.file.to_owned();
         let mut tokenizer = gguf_vocab::tokenizer(&parsed)?;
         let config = gguf_config::read(&parsed, &tokenizer)?;
         tokenizer.limit_to(config.vocab);
@@ -110,7 +121,14 @@ impl Checkpoint {
         let name = parsed.str("general.name")?.unwrap_or(stem).to_owned();
         let mut tensors = parsed.tensors;
         tensors.remove("rope_freqs.weight"); // now in the config
-        let checkpoint = Self { config, tokenizer, chat, name, file, tensors, bytes: vec![bytes] };
+        // gpt-oss's norm before the experts has a name of its own, and the same place as everyone's.
+        for layer in (0..config.layers).filter(|_| config.architecture == Architecture::GptOss) {
+            if let Some(entry) = tensors.remove(&format!("blk.{layer}.post_attention_norm.weight")) {
+                tensors.insert(format!("blk.{layer}.ffn_norm.weight"), entry);
+            }
+        }
+        let bytes = parts.into_iter().map(|(bytes, _)| bytes).collect();
+        let checkpoint = Self { config, tokenizer, chat, name, file, tensors, bytes };
         checkpoint.check_tensors()?;
         Ok(checkpoint)
     }
@@ -140,6 +158,13 @@ impl Checkpoint {
         Ok(tensor)
     }
 
+    /// Says that a tensor was read for the last time: it need no longer be in memory.
+    pub(crate) fn let_go(&self, name: &str) {
+        if let Some(entry) = self.tensors.get(name) {
+            self.bytes[entry.part].let_go(entry.start..entry.end);
+        }
+    }
+
     /// Whether there is such a tensor. `output.weight` is the one that may be missing: then the embedding is
     /// also the output matrix.
     pub fn has(&self, name: &str) -> bool {
@@ -148,12 +173,21 @@ impl Checkpoint {
 
     /// Numbers in all tensors.
     pub fn parameters(&self) -> usize {
-        self.tensors.values().map(|t| t.shape.iter().product::<usize>()).sum()
+        let numbers = |(name, entry): (&String, &Entry)| {
+            entry.shape.iter().product::<usize>() * experts::numbers_per_element(name)
+        };
+        self.tensors.iter().map(numbers).sum()
     }
 
     /// Bytes of all tensors, as the file has them.
     pub fn tensor_bytes(&self) -> usize {
         self.tensors.values().map(|t| t.end - t.start).sum()
+    }
+
+    /// The type of every tensor, and its bytes.
+    pub fn types(&self) -> impl Iterator<Item = (DType, usize)> + '_ {
+        // Every tensor was found readable when the model was opened.
+        self.tensors.values().filter_map(|t| Some((t.dtype.clone().ok()?, t.end - t.start)))
     }
 
     /// The tokens of a prompt, with the model's first token in front where its files ask for one and the text
@@ -171,6 +205,7 @@ impl Checkpoint {
         for (name, shape) in &expected {
             self.tensor_with_shape(name, shape)?;
         }
+        self.check_experts(&mut expected)?;
         let known: std::collections::HashSet<&str> = expected.iter().map(|(name, _)| name.as_str()).collect();
         // Sorted, so that the same file always gives the same message.
         let stranger = self.tensors.keys().filter(|name| !known.contains(name.as_str())).min();

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 pub(super) struct Pre {
     splits: &'static [&'static str],
+    /// Accents are composed with their letters first.
+    pub composes: bool,
     /// A piece that is itself a token is taken whole, without replaying its merges.
     pub ignore_merges: bool,
     /// A file that does not say whether to put the first token in front means yes.
@@ -19,8 +21,7 @@ const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]
 
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// Llama 3's with every digit alone. Qwen's own tokenizer.json also composes accents (NFC) first; its GGUF
-/// readers do not, and neither do we.
+/// Llama 3's with every digit alone. Qwen composes accents (NFC) first, as its tokenizer.json says and its GGUF does not.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -31,15 +32,16 @@ pub(super) const NAMES: &str =
 
 /// The cut of a given name.
 pub(super) fn find(name: &str) -> Option<Pre> {
-    let plain = |splits| Pre { splits, ignore_merges: false, adds_bos: false };
+    let plain = |splits| Pre { splits, composes: false, ignore_merges: false, adds_bos: false };
     Some(match name {
         "default" => plain(&[r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", r"[0-9][0-9][0-9]"]),
         "gpt-2" | "phi-2" | "mpt" | "olmo" => plain(&[GPT2]),
         "smollm" | "starcoder" | "refact" | "command-r" | "codeshell" => plain(&[r"\p{N}", GPT2]),
-        "qwen2" | "deepseek-r1-qwen" | "stablelm2" => plain(&[QWEN2]),
-        "gpt-4o" | "llama4" => plain(&[GPT4O]),
+        "qwen2" | "deepseek-r1-qwen" => Pre { composes: true, ..plain(&[QWEN2]) },
+        "stablelm2" => plain(&[QWEN2]),
+        "gpt-4o" | "llama4" => Pre { ignore_merges: true, ..plain(&[GPT4O]) },
         "llama-bpe" | "llama3" | "llama-v3" | "falcon3" => {
-            Pre { splits: &[LLAMA3], ignore_merges: true, adds_bos: true }
+            Pre { ignore_merges: true, adds_bos: true, ..plain(&[LLAMA3]) }
         }
         "dbrx" | "smaug-bpe" => plain(&[LLAMA3]),
         _ => return None,

@@ -1,15 +1,20 @@
 //! Text to tokens and back, by Hugging Face's `tokenizers`, whether the vocabulary came from a tokenizer.json
 //! or out of a GGUF.
 
-use super::LoadError;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::bytes::Bytes;
 use super::quiet::quietly;
+use super::stream::{Spelling, TextStream, spell_letters, spell_piece};
+use super::{LoadError, gguf, gguf_vocab};
 
 /// What we say when the crate panics: only a tokenizer that contradicts itself can make it.
 const DAMAGED: &str = "it is damaged";
 
 /// Texts of tokens that end a turn or a document. Files name one end token and mean several: a chat model
 /// stops at the end of its turn, but also where a document would have ended in its pre-training.
-const ENDS: [&str; 9] = [
+const ENDS: [&str; 10] = [
     "<|im_end|>",
     "<|endoftext|>",
     "<|eot_id|>",
@@ -17,20 +22,35 @@ const ENDS: [&str; 9] = [
     "<|end_of_text|>",
     "<|end|>",
     "<|return|>",
+    "<|call|>",
     "<end_of_turn>",
     "<｜end▁of▁sentence｜>",
 ];
 
+/// Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Tokenizer {
-    inner: tokenizers::Tokenizer,
-    file: String,
+    inner: Arc<tokenizers::Tokenizer>,
+    spelling: Spelling,
+    file: Arc<str>,
     len: usize,
     /// Tokens from here on have no row in the embedding.
     limit: usize,
 }
 
 impl Tokenizer {
+    /// Opens the tokenizer of a model without the model: a tokenizer.json or the folder that has one, or a GGUF, which
+    /// needs no weights for this.
+    pub fn open(path: &Path) -> Result<Self, LoadError> {
+        let path = if path.is_dir() { &path.join("tokenizer.json") } else { path };
+        let bytes = Bytes::map(path)?;
+        let file = path.display().to_string();
+        if bytes.starts_with(gguf::MAGIC) {
+            return gguf_vocab::tokenizer(&gguf::Gguf::parse(&bytes, &file)?);
+        }
+        Self::from_json(&bytes, &file)
+    }
+
     pub(super) fn from_json(json: &[u8], file: &str) -> Result<Self, LoadError> {
         let bad = |why: String| LoadError::Tokenizer { file: file.to_owned(), why };
         let mut inner = parse(json).map_err(&bad)?;
@@ -42,7 +62,9 @@ impl Tokenizer {
         if len == 0 {
             return Err(bad("it has no tokens".to_owned()));
         }
-        Ok(Self { inner, file: file.to_owned(), len, limit: usize::MAX })
+        // Serialising a tree of plain values cannot fail; a decoder that did would be one we do not know.
+        let spelling = Spelling::of(&serde_json::to_value(inner.get_decoder()).unwrap_or_default());
+        Ok(Self { inner: Arc::new(inner), spelling, file: file.into(), len, limit: usize::MAX })
     }
 
     /// Makes [`Tokenizer::encode`] refuse what the model cannot embed.
@@ -53,7 +75,7 @@ impl Tokenizer {
     /// The tokens of a text. Special tokens written out in the text (`<|im_end|>`) become those tokens; none
     /// are added.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, LoadError> {
-        let bad = |why: String| LoadError::Tokenizer { file: self.file.clone(), why };
+        let bad = |why: String| LoadError::Tokenizer { file: self.file.as_ref().to_owned(), why };
         let encoding = quietly(|| self.inner.encode_fast(text, false))
             .ok_or_else(|| bad(DAMAGED.to_owned()))?
             .map_err(|e| bad(e.to_string()))?;
@@ -67,13 +89,35 @@ impl Tokenizer {
     }
 
     /// The text of tokens, special ones written out. Unknown ids are left out; bytes that are not yet, or never
-    /// will be, UTF-8 come as U+FFFD, so decode a growing sequence from its start.
+    /// will be, UTF-8 come as U+FFFD; for a growing sequence there is [`Tokenizer::stream`].
     pub fn decode(&self, ids: &[u32]) -> String {
         match quietly(|| self.inner.decode(ids, false)) {
             Some(Ok(text)) => text,
             // Only the decoder of a damaged file fails; the raw tokens still tell what was said.
             _ => ids.iter().filter_map(|&id| self.inner.id_to_token(id)).collect(),
         }
+    }
+
+    /// Decodes a sequence as it grows. All that the stream gives, and then its end, is what [`Tokenizer::decode`]
+    /// makes of the whole (only bytes that are not UTF-8 may come as fewer or more U+FFFD).
+    pub fn stream(&self) -> TextStream {
+        TextStream::new(self.clone())
+    }
+
+    /// Appends the bytes of a token that follows another, or begins a text. False if there is no such token.
+    pub(super) fn spell(&self, last: Option<u32>, token: u32, into: &mut Vec<u8>) -> bool {
+        let Some(text) = self.inner.id_to_token(token) else { return false };
+        match self.spelling {
+            Spelling::Letters => spell_letters(&text, into),
+            Spelling::Pieces { strip } => spell_piece(&text, last.is_none(), strip, into),
+            Spelling::Other => {
+                let before = last.map_or_else(String::new, |last| self.decode(&[last]));
+                let both: Vec<u32> = last.into_iter().chain([token]).collect();
+                let both = self.decode(&both);
+                into.extend(both.strip_prefix(&before).unwrap_or(&both).bytes());
+            }
+        }
+        true
     }
 
     /// The token that is written exactly like this in the vocabulary.
@@ -111,6 +155,8 @@ pub(super) fn end_tokens(
     vocab: usize,
     file: &str,
 ) -> Result<Vec<u32>, LoadError> {
+    // In the harmony format of gpt-oss a message ends so, and the next one, in another channel, may follow.
+    let mid_turn = tokenizer.token("<|end|>").filter(|_| tokenizer.token("<|return|>").is_some());
     let by_text = ENDS.iter().filter_map(|text| tokenizer.token(text)).filter(|&id| tokenizer.is_special(id));
     let mut ends = Vec::new();
     for id in named.into_iter().chain(by_text) {
@@ -118,7 +164,7 @@ pub(super) fn end_tokens(
             let why = format!("its end token {id} is not among its {vocab} tokens");
             return Err(LoadError::malformed(file, why));
         }
-        if !ends.contains(&id) {
+        if !ends.contains(&id) && Some(id) != mid_turn {
             ends.push(id);
         }
     }

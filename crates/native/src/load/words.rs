@@ -42,6 +42,7 @@ impl Words {
         if !bytes.starts_with(gguf::MAGIC) {
             return Err(LoadError::NotAModel { path: path.to_owned() });
         }
+        // The first part of a split model has all the words.
         let file = path.display().to_string();
         let parsed = gguf::Gguf::parse(&bytes, &file)?;
         let tokenizer = gguf_vocab::tokenizer(&parsed)?;

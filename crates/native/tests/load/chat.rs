@@ -1,7 +1,7 @@
 //! Chat templates render as `transformers` would render them.
 
 use super::{acorn_folder, acorn_gguf, smollm2};
-use eager_native::load::{ChatOptions, ChatTemplate, Message};
+use eager_native::load::{ChatOptions, ChatTemplate, Effort, Message};
 
 fn user(text: &str) -> Vec<Message> {
     vec![Message::new("user", text)]
@@ -129,7 +129,62 @@ fn json_is_spaced_as_python_spaces_it() {
     let text = chat.render(&[], &with("tools", tools.clone())).unwrap();
     assert_eq!(text, r#"[{"a": [1, 2.5, null, true], "b": {}, "ü": "<&'\">"}]"#);
     let indented = template("{{ tools|tojson(indent=2) }}").render(&[], &with("tools", tools)).unwrap();
-    assert!(indented.starts_with("[\n  {\n    \"a\": [\n      1,"), "{indented}");
+    assert!(indented.starts_with("[\n  {\n    \"a\": [\n      1,\n"), "{indented}");
+    assert!(indented.contains("\"b\": {},\n"), "{indented}");
+    for (source, expected) in [
+        ("{{ {'b': 1, 'a': [1, {}]}|tojson(separators=(',', ':')) }}", r#"{"b":1,"a":[1,{}]}"#),
+        (
+            "{{ {'b': 1, 'a': {'d': 1, 'c': 2}}|tojson(sort_keys=true) }}",
+            r#"{"a": {"c": 2, "d": 1}, "b": 1}"#,
+        ),
+        ("{{ 'ü🌳'|tojson(ensure_ascii=true) }}", r#""\u00fc\ud83c\udf33""#),
+        ("{{ [1.0, 1e-7, 1e22]|tojson }}", "[1.0, 1e-07, 1e+22]"),
+    ] {
+        assert_eq!(render(source).unwrap(), expected, "{source}");
+    }
+    assert!(render("{{ 1|tojson(colour=2) }}").is_err());
+}
+
+#[test]
+fn values_print_as_python_prints_them() {
+    for (source, expected) in [
+        ("{{ true }} {{ none }} {{ 1.0 }} {{ missing }}", "True None 1.0 "),
+        ("{{ ['a', \"it's\", 1, none, {'k': false}] }}", "['a', \"it's\", 1, None, {'k': False}]"),
+        ("{{ (1 == 1)|string + '!' }}", "True!"),
+        ("{{ missing|length }}", "0"),
+        ("{{ none is iterable }} {{ 'a' is iterable }} {{ [1] is sequence }}", "False True True"),
+    ] {
+        assert_eq!(render(source).unwrap(), expected, "{source}");
+    }
+}
+
+#[test]
+fn thinking_and_effort_are_options() {
+    let chat = template("{{ enable_thinking }} {{ thinking }} {{ reasoning_effort }}");
+    let said = |options: &ChatOptions| chat.render(&[], options).unwrap();
+    assert_eq!(said(&ChatOptions::default()), "  ");
+    assert_eq!(said(&ChatOptions { thinking: Some(false), ..ChatOptions::default() }), "False False ");
+    let effort = Some("high".parse::<Effort>().unwrap());
+    assert_eq!(said(&ChatOptions { reasoning_effort: effort, ..ChatOptions::default() }), "  high");
+    assert!("extreme".parse::<Effort>().is_err());
+}
+
+#[test]
+fn a_thought_is_found_under_the_names_that_templates_ask_for() {
+    let chat = template("{{ messages[0].thinking }}|{{ messages[0].reasoning_content }}");
+    for name in ["thinking", "reasoning", "reasoning_content"] {
+        let message = Message::new("assistant", "42").with(name, "hm");
+        assert_eq!(chat.render(&[message], &ChatOptions::default()).unwrap(), "hm|hm", "{name}");
+    }
+    assert_eq!(chat.render(&user("hi"), &ChatOptions::default()).unwrap(), "|");
+}
+
+#[test]
+fn the_clock_can_be_set() {
+    let now = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_751_630_400);
+    let options = ChatOptions { now: Some(now), ..ChatOptions::default() };
+    let text = template("{{ strftime_now('%d %b %Y') }}").render(&[], &options).unwrap();
+    assert_eq!(text, "04 Jul 2025");
 }
 
 #[test]
@@ -187,7 +242,7 @@ fn lazy_lists_print_and_serialise() {
     assert_eq!(render(&format!("{{{{ {upper}|list|tojson }}}}")).unwrap(), r#"["HI"]"#);
     assert_eq!(
         render("{{ range(3) }} {{ messages|reverse|tojson }}").unwrap(),
-        "[0, 1, 2] [{\"content\": \"hi\", \"role\": \"user\"}]"
+        "[0, 1, 2] [{\"role\": \"user\", \"content\": \"hi\"}]"
     );
     assert_eq!(render("{{ {1: 2, 'a': none}|tojson }}").unwrap(), r#"{"1": 2, "a": null}"#);
 }

@@ -99,6 +99,15 @@ fn a_folder_and_the_file_inside_it_are_the_same_model() {
 }
 
 #[test]
+fn a_model_in_the_cache_of_the_hub_has_its_own_name() {
+    let hub = tempfile::tempdir().unwrap();
+    let snapshot = hub.path().join("models--Qwen--Qwen3-4B/snapshots/0123abcd");
+    std::fs::create_dir_all(snapshot.parent().unwrap()).unwrap();
+    std::fs::rename(folder_with(&settings()).keep(), &snapshot).unwrap();
+    assert_eq!(Checkpoint::open(&snapshot).unwrap().name, "Qwen3-4B");
+}
+
+#[test]
 fn shards_are_found_through_their_index() {
     let folder = folder_with(&settings());
     std::fs::remove_file(folder.path().join("model.safetensors")).unwrap();
@@ -140,13 +149,18 @@ fn what_would_run_wrongly_is_refused() {
     for (key, value, expected) in [
         ("model_type", json!("gpt_neox"), "\"gpt_neox\""),
         ("use_sliding_window", json!(true), "sliding"),
-        ("attention_bias", json!(true), "biases"),
+        ("attention_bias", json!(true), "blk.0.attn_q.bias"),
+        ("mlp_bias", json!(true), "biases"),
         ("num_local_experts", json!(8), "experts"),
-        ("layer_types", json!(["sliding_attention"]), "sliding_attention"),
+        ("layer_types", json!(["chunked_attention"]), "chunked_attention"),
+        ("layer_types", json!(["sliding_attention"]), "\"sliding_window\""),
+        ("layer_types", json!([]), "an entry for each layer"),
+        ("no_rope_layers", json!(["no"]), "no_rope_layers"),
         ("hidden_act", json!("gelu"), "\"gelu\""),
         ("partial_rotary_factor", json!(0.5), "part of each head"),
         ("quantization_config", json!({"quant_method": "gptq"}), "quantised"),
-        ("rope_scaling", json!({"rope_type": "yarn", "factor": 4.0}), "\"yarn\""),
+        ("rope_scaling", json!({"rope_type": "yarn", "factor": 4.0}), "original_max_position_embeddings"),
+        ("rope_scaling", json!({"rope_type": "longrope", "factor": 4.0}), "\"longrope\""),
         ("rope_scaling", json!({"type": "linear"}), "\"factor\""),
         ("num_hidden_layers", json!(0), "layers is 0"),
         ("num_hidden_layers", json!(2), "blk.1.attn_norm.weight"),
@@ -163,7 +177,7 @@ fn what_would_run_wrongly_is_refused() {
     let mut with_bias = shapes();
     with_bias.push(("model.layers.0.self_attn.q_proj.bias".into(), vec![4]));
     write_tensors(&folder.path().join("model.safetensors"), &with_bias, Dtype::F32);
-    refused(folder.path(), &["self_attn.q_proj.bias"]);
+    refused(folder.path(), &["blk.0.attn_q.bias"]);
     write_tensors(&folder.path().join("model.safetensors"), &shapes(), Dtype::I32);
     refused(folder.path(), &["I32"]);
     write(&folder, "config.json", "{");

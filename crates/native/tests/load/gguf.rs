@@ -104,7 +104,12 @@ fn rope_scaling_is_applied_or_refused() {
     assert_eq!(open(&scaled("none", 1.0)).config.rope_factors, None);
     assert_eq!(open(&scaled("yarn", 1.0)).config.rope_factors, None);
     assert_eq!(open(&scaled("linear", 4.0)).config.rope_factors, Some(vec![4.0]));
-    refused(&scaled("yarn", 4.0), &["\"yarn\""]);
+    refused(&scaled("yarn", 4.0), &["llama.rope.scaling.original_context_length"]);
+    let yarn = scaled("yarn", 4.0).u32("llama.rope.scaling.original_context_length", 64);
+    let config = open(&yarn).config;
+    assert_eq!(config.rope_scale, 0.1 * 4f32.ln() + 1.0);
+    let unscaled = open(&yarn.f32("llama.rope.scaling.yarn_attn_factor", 1.0 / config.rope_scale));
+    assert!((unscaled.config.rope_scale - 1.0).abs() < 1e-6);
     refused(&scaled("longrope", 1.0), &["\"longrope\""]);
 
     let listed = tiny("llama").tensor("rope_freqs.weight", &[1]).change("rope_freqs.weight", |t| {
@@ -121,10 +126,13 @@ fn rope_scaling_is_applied_or_refused() {
 
 #[test]
 fn what_would_run_wrongly_is_refused() {
-    refused(&tiny("llama").str("general.architecture", "mamba"), &["\"mamba\"", "llama and qwen3"]);
+    refused(
+        &tiny("llama").str("general.architecture", "mamba"),
+        &["\"mamba\"", "llama, smollm3, qwen2, qwen3, gpt-oss"],
+    );
     refused(&tiny("llama").without("general.architecture"), &["architecture"]);
     refused(&tiny("llama").u32("llama.expert_count", 8), &["experts"]);
-    refused(&tiny("llama").u32("split.count", 2), &["split GGUF"]);
+    refused(&tiny("llama").u32("split.count", 2), &["part 1 of 2"]);
     refused(&tiny("qwen3").u32("qwen3.attention.sliding_window", 8), &["sliding"]);
     refused(&tiny("llama").f32("llama.logit_scale", 0.5), &["llama.logit_scale"]);
     refused(&tiny("llama").bool("llama.attention.causal", false), &["causal"]);
@@ -132,10 +140,10 @@ fn what_would_run_wrongly_is_refused() {
     refused(&tiny("qwen3").tensor("blk.0.attn_q.bias", &[4]), &["blk.0.attn_q.bias"]);
     refused(&tiny("llama").tensor("blk.1.attn_norm.weight", &[4]), &["blk.1.attn_norm.weight"]);
     refused(
-        &tiny("llama").change("blk.0.ffn_up.weight", |t| t.kind = 23),
-        &["IQ4_XS", "blk.0.ffn_up.weight"],
+        &tiny("llama").change("blk.0.ffn_up.weight", |t| t.kind = 16),
+        &["IQ2_XXS", "blk.0.ffn_up.weight"],
     );
-    refused(&tiny("llama").change("blk.0.ffn_up.weight", |t| t.kind = 39), &["MXFP4"]);
+    refused(&tiny("llama").change("blk.0.ffn_up.weight", |t| t.kind = 40), &["NVFP4"]);
     refused(&tiny("llama").change("blk.0.ffn_up.weight", |t| t.kind = 777), &["777"]);
 }
 

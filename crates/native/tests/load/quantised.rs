@@ -23,6 +23,8 @@ fn every_type_decodes_as_the_reference_does() {
         ("Q4_K", DType::Q4K),
         ("Q5_K", DType::Q5K),
         ("Q6_K", DType::Q6K),
+        ("IQ4_NL", DType::IQ4_NL),
+        ("IQ4_XS", DType::IQ4_XS),
     ];
     assert_eq!(fixture.as_object().unwrap().len(), types.len());
     for (name, dtype) in types {
@@ -31,6 +33,7 @@ fn every_type_decodes_as_the_reference_does() {
             .chunks_exact(4)
             .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
             .collect();
+        assert_eq!(dtype.name(), name);
         assert_eq!(data.len() / dtype.block_bytes() * dtype.block_len(), expected.len(), "{name}");
 
         let cols = expected.len() / 2;

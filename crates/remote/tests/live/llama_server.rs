@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use eager_core::{Method, Prompt, Sampling, Settings, Tree};
 use eager_native::load::Checkpoint;
+use eager_remote::{Check, Options, Verdict};
 
 use crate::agreement::{Pair, embedded, grow, plan, prompts};
 use crate::server::{Live, acorn, connect};
@@ -33,6 +34,35 @@ fn forks_are_where_the_embedded_engine_forks() {
 #[test]
 fn every_method_finishes() {
     on_acorn(Pair::every_method_finishes);
+}
+
+/// A server that saves slots copies them at forks: the trees are the same, and next to nothing is computed again.
+#[test]
+fn forks_copy_their_slots() {
+    let (file, folder) = (acorn("acorn-q8_0.gguf"), tempfile::tempdir().unwrap());
+    let Some(live) = Live::saving_llama_server(&file, 8, folder.path()) else { return };
+    let checkpoint = Checkpoint::open(&file).unwrap();
+    let pair = Pair { url: live.url.clone(), checkpoint, rounding: ROUNDING };
+    pair.forks_are_at_the_same_places();
+
+    let check = Check::of(&live.url, &Options::default()).unwrap();
+    let verdicts: Vec<_> = check.findings.iter().map(|finding| (finding.about, finding.verdict)).collect();
+    eprintln!("{:#?}", check.findings);
+    let all = ["token ids", "candidates", "streaming", "forks", "stopping", "words"];
+    assert_eq!(verdicts, all.map(|about| (about, Verdict::Good)));
+    assert!(std::fs::read_dir(&folder).unwrap().count() > 0, "nothing was saved");
+}
+
+/// Without that, a fork is computed from its beginning, and the check says what to do.
+#[test]
+fn the_check_names_the_flag_that_is_missing() {
+    on_acorn(|Pair { url, .. }| {
+        let check = Check::of(url, &Options::default()).unwrap();
+        let forks = check.findings.iter().find(|finding| finding.about == "forks").unwrap();
+        assert_eq!(forks.verdict, Verdict::Poor);
+        assert!(forks.remedy.as_ref().unwrap().contains("--slot-save-path"));
+        assert!(check.is_usable());
+    });
 }
 
 /// So hot that acorn writes bytes at random: many a token is half a character, which the server does not report.

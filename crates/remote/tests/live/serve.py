@@ -1,25 +1,30 @@
-"""A real llama-server with a model: prints its address and serves until its standard input is closed.
+"""A real llama-server with a model: prints its address and serves until its standard input is closed."""
 
-usage: serve.py MODEL SLOTS CONTEXT THREADS [FOLDER FOR SAVED SLOTS]
-"""
-
+import argparse
 import sys
 
 import xllamacpp
 
 
 def main() -> None:
-    model, slots, context, threads = sys.argv[1], *map(int, sys.argv[2:5])
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("model")
+    arguments.add_argument("slots", type=int)
+    arguments.add_argument("context", type=int, help="tokens of one slot")
+    arguments.add_argument("threads", type=int)
+    arguments.add_argument("--slot-save-path", help="a folder to save slots in")
+    arguments.add_argument("--port", type=int, default=0, help="any free one by default")
+    args = arguments.parse_args()
+
     params = xllamacpp.CommonParams()
-    params.model.path = model
-    params.n_parallel = slots
-    params.n_ctx = slots * context
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
-    if sys.argv[5:]:
-        params.slot_save_path = sys.argv[5].rstrip("/") + "/"
+    params.model.path = args.model
+    params.n_parallel = args.slots
+    params.n_ctx = args.slots * args.context
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = args.threads
+    params.port = args.port
+    if args.slot_save_path:
+        params.slot_save_path = args.slot_save_path.rstrip("/") + "/"
         params.kv_unified = False
-    # Any free port.
-    params.port = 0
     server = xllamacpp.Server(params)
     print(server.listening_address, flush=True)
     # Whoever started this server may die without a word; then the pipe closes and so does the server.

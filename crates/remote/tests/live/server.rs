@@ -16,16 +16,27 @@ pub struct Live {
 impl Live {
     /// Starts llama-server with a GGUF, if there is one to start.
     pub fn llama_server(model: &Path, slots: usize) -> Option<Self> {
-        Self::start("EAGER_TEST_XLLAMACPP", "tests/live/serve.py", model, slots)
+        Self::start("EAGER_TEST_XLLAMACPP", "tests/live/serve.py", model, slots, None)
+    }
+
+    /// The same, one that saves slots in a folder.
+    pub fn saving_llama_server(model: &Path, slots: usize, folder: &Path) -> Option<Self> {
+        Self::start("EAGER_TEST_XLLAMACPP", "tests/live/serve.py", model, slots, Some(folder))
     }
 
     /// Starts vLLM with a folder of safetensors, if there is one to start.
     pub fn vllm(model: &Path, sequences: usize) -> Option<Self> {
-        Self::start("EAGER_TEST_VLLM", "tests/vllm/serve.py", model, sequences)
+        Self::start("EAGER_TEST_VLLM", "tests/vllm/serve.py", model, sequences, None)
     }
 
     /// Runs a script with the Python that a variable names.
-    fn start(variable: &str, script: &str, model: &Path, sequences: usize) -> Option<Self> {
+    fn start(
+        variable: &str,
+        script: &str,
+        model: &Path,
+        sequences: usize,
+        folder: Option<&Path>,
+    ) -> Option<Self> {
         let Some(python) = std::env::var_os(variable) else {
             eprintln!("skipped: {variable} names no Python with the server");
             return None;
@@ -35,6 +46,7 @@ impl Live {
         let mut process = Command::new(python)
             .arg(crate_folder().join(script))
             .args(arguments)
+            .args(folder.map(|folder| format!("--slot-save-path={}", folder.display())))
             // The script ends when this pipe is closed, whatever becomes of us.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

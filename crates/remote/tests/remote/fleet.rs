@@ -32,6 +32,12 @@ fn prompts(server: &Server) -> BTreeSet<u32> {
     server.shared.prompts.lock().unwrap().iter().map(|tokens| tokens[2]).collect()
 }
 
+fn wait_for_requests(server: &Server, count: usize) {
+    while server.shared.requests.load(Ordering::Relaxed) < count {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn every_prompt_has_one_home() {
     let servers = [(); 3].map(|()| Server::start(Dialect::Vllm, |_| Fault::Slow(1)));
@@ -47,11 +53,11 @@ fn every_prompt_has_one_home() {
 fn a_server_that_dies_hands_its_sequences_over() {
     for dialect in Dialect::ALL {
         let (well, dying) =
-            (Server::start(dialect, |_| Fault::Slow(2)), Server::start(dialect, |_| Fault::Slow(5)));
+            (Server::start(dialect, |_| Fault::None), Server::start(dialect, |_| Fault::Slow(20)));
         let urls = [dying.url(), well.url()];
         let mut engine = RemoteEngine::connect_all(&urls, &options()).unwrap();
         let end = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(60));
+            wait_for_requests(&dying, 2);
             drop(dying);
         });
         let mut list = groves(PROMPTS, 0.0, forking);
@@ -71,7 +77,8 @@ fn a_server_that_drains_gets_no_more() {
     let (trees, tally) = grow(&[&draining, &well], parallel);
     assert_eq!(trees, reference(parallel));
     assert!(tally.handed > 0 && tally.retries > 0, "{tally:?}");
-    assert_eq!(prompts(&well).len(), PROMPTS - prompts(&draining).len() + 1);
+    assert_eq!(draining.shared.prompts.lock().unwrap().len(), 2);
+    assert!(prompts(&well).len() >= PROMPTS - 1);
 }
 
 #[test]
@@ -90,7 +97,7 @@ fn a_server_that_has_enough_is_given_less() {
     // Eighteen sequences, sixteen asked for at first. Once it is known what the server takes, it is tried with one more
     // now and then.
     let refused = crowded.shared.refused.load(Ordering::Relaxed);
-    assert!((13..40).contains(&refused), "{refused} of {} were turned away", tally.requests);
+    assert!((13..40).contains(&refused), "{refused} of {} were turned away", tally.requests());
 }
 
 #[test]
@@ -108,12 +115,16 @@ fn servers_must_serve_the_same_model_and_be_there() {
 
 #[test]
 fn when_all_are_gone_it_is_over_and_everything_comes_back() {
-    let (one, two) =
-        (Server::start(Dialect::Vllm, |_| Fault::Slow(5)), Server::start(Dialect::Vllm, |_| Fault::Slow(5)));
+    let (one, two) = (
+        Server::start(Dialect::Vllm, |_| Fault::Slow(20)),
+        Server::start(Dialect::Vllm, |_| Fault::Slow(20)),
+    );
     let mut options = options();
     options.patience.give_up = Duration::from_millis(400);
     let mut engine = RemoteEngine::connect_all(&[one.url(), two.url()], &options).unwrap();
     let end = std::thread::spawn(move || {
+        wait_for_requests(&one, 1);
+        // A token or two.
         std::thread::sleep(Duration::from_millis(60));
         drop((one, two));
     });

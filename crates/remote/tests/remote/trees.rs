@@ -84,8 +84,8 @@ fn a_greedy_fork_interrupts_nothing() {
     let sequences: usize = list.trees().iter().map(Tree::len).sum();
     let tally = engine.traffic().tally();
     // The sampled token is the most likely one, so only twins are new requests; one whose first token ends it is none.
-    assert!(tally.requests <= sequences && tally.wasted == 0, "{tally:?}, {sequences} sequences");
-    assert_eq!(server.shared.requests.load(Ordering::Relaxed), tally.requests);
+    assert!(tally.requests() <= sequences && tally.wasted == 0, "{tally:?}, {sequences} sequences");
+    assert_eq!(server.shared.requests.load(Ordering::Relaxed), tally.requests());
     // Every request began somewhere else: nothing was decoded twice.
     let prompts = server.shared.prompts.lock().unwrap();
     assert_eq!(prompts.iter().collect::<HashSet<_>>().len(), prompts.len());

@@ -203,3 +203,23 @@ async fn idle_connections_make_room_for_those_that_ask() {
     assert!(service.metric("eager_connections_evicted_total").await >= 336);
     assert_eq!(busy.await.unwrap().unwrap().status(), 200, "a request under way is not disturbed");
 }
+
+#[tokio::test]
+async fn an_answer_that_nobody_reads_is_not_kept_for_ever() {
+    let short = Duration::from_millis(500);
+    let service = Service::with(Options {
+        limits: Limits { time: short, patience: short, ..Limits::default() },
+        ..Options::default()
+    });
+    let body = json!({"prompt": vec!["1+1="; 64], "n": 8, "logprobs": 20, "stream": true, "temperature": 2,
+        "eager": {"method": "full-parallel"}});
+    let body = body.to_string();
+    let head = "POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+    let mut stream = TcpStream::connect(service.address).await.unwrap();
+    let request = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(request.as_bytes()).await.unwrap();
+    service.until("eager_prompts_growing", |growing| growing > 0).await;
+    service.until("eager_prompts_growing", |growing| growing == 0).await;
+    // This test's own connection stays.
+    service.until("eager_connections", |open| open <= 1).await;
+}

@@ -15,7 +15,7 @@ use crate::kernel::matmul::at_least;
 use crate::kernel::unit::{Factors, Pairs, on_pairs};
 
 /// Tokens in a segment.
-const TOKENS: usize = SEGMENT * PAGE;
+pub(super) const TOKENS: usize = SEGMENT * PAGE;
 
 /// Words of weights in a segment, and in a page.
 const WORDS: usize = TOKENS / 2;
@@ -28,11 +28,11 @@ const AHEAD: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Worker {
     /// Queries in words of two numbers.
-    queries: Vec<i32>,
+    pub(super) queries: Vec<i32>,
     /// Their scales.
-    scales: Vec<f32>,
+    pub(super) scales: Vec<f32>,
     /// For each query, those of the segment's tokens.
-    scores: Vec<f32>,
+    pub(super) scores: Vec<f32>,
     /// For each query, those of the segment's tokens, in words of two.
     weights: Vec<i32>,
     /// For each query, the weighted values.
@@ -52,6 +52,7 @@ impl Worker {
         match step.shape.kv {
             KvType::Q16 => self.answer_codes::<i16>(isa, step, part, head, out),
             KvType::Q8 => self.answer_codes::<i8>(isa, step, part, head, out),
+            KvType::F32 => self.answer_floats(isa, step, part, head, out),
         }
     }
 
@@ -88,7 +89,7 @@ impl Worker {
     }
 
     /// Brings the queries together, and makes room for what follows: all of it is written before it is read.
-    fn start<P>(&mut self, step: &Step<'_, P>, views: &[View<'_>], head: usize) {
+    pub(super) fn start<P>(&mut self, step: &Step<'_, P>, views: &[View<'_>], head: usize) {
         let (shape, group) = (step.shape, step.shape.group());
         let words = shape.query_words();
         let count = views.len() * group;
@@ -116,14 +117,18 @@ impl Worker {
         let (group, stride) = (step.shape.group(), Answers::stride(step.shape));
         let first_page = part.segment * SEGMENT;
         for (at, view) in step.plan.views(part).iter().enumerate() {
-            let seen = view.len.saturating_sub(first_page * PAGE).min(TOKENS);
+            let seen = view.seen(part.segment);
+            if seen.is_empty() {
+                continue; // it is here for its neighbours' sake, and nobody will ask
+            }
             let mut value_scales = [&[0.0; PAGE]; SEGMENT];
-            for (level, scales) in value_scales[..seen.div_ceil(PAGE)].iter_mut().enumerate() {
+            for (level, scales) in value_scales.iter_mut().enumerate().take(seen.end.div_ceil(PAGE)) {
                 *scales = page(view.pages[first_page + level]).value_scales;
             }
             for query in at * group..(at + 1) * group {
-                let scores = &mut self.scores[query * TOKENS..][..seen.next_multiple_of(PAGE)];
-                scores[seen..].fill(f32::NEG_INFINITY);
+                let scores = &mut self.scores[query * TOKENS..][..seen.end.next_multiple_of(PAGE)];
+                scores[..seen.start].fill(f32::NEG_INFINITY);
+                scores[seen.end..].fill(f32::NEG_INFINITY);
                 let weights = &mut self.weights[query * WORDS..][..scores.len() / 2];
                 let [top, total, scale] = softmax(isa, scores, &value_scales, T::MOST, weights);
                 self.scales[query] = scale;

@@ -8,8 +8,10 @@
 //! The past is cut into [segments](plan) of a fixed number of pages. A task answers some rows against one segment for one
 //! head ([`answer`]); the answers of a row's segments are then [merged](Answers::merge). A long sequence thus
 //! occupies all threads, and because segments begin at fixed places, a row's arithmetic is the same alone or in company.
+//! A layer with a sliding window has a plan of its own, from which the pages before every window are missing.
 
 mod answer;
+mod floats;
 mod page;
 mod plan;
 
@@ -97,8 +99,17 @@ impl Answers {
         });
     }
 
-    /// The row's attention, all heads, from what its segments gave: each weighed by how its largest score compares.
-    pub fn merge(&self, isa: Isa, shape: &Attention, plan: &Plan<'_>, row: usize, out: &mut [f32]) {
+    /// The row's attention, all heads, from what its segments gave: each weighed by how its largest score compares. A head's
+    /// sink is one more score, which weighs and brings nothing.
+    pub fn merge(
+        &self,
+        isa: Isa,
+        shape: &Attention,
+        plan: &Plan<'_>,
+        sinks: Option<&[f32]>,
+        row: usize,
+        out: &mut [f32],
+    ) {
         let (stride, group) = (Self::stride(shape), shape.group());
         for (head, out) in out.chunks_exact_mut(shape.head_dim).enumerate() {
             let answers = || {
@@ -110,10 +121,10 @@ impl Answers {
                     (&sums[..shape.head_dim], rest[0], rest[1])
                 })
             };
-            let top =
-                answers().fold(f32::NEG_INFINITY, |top, (_, other, _)| if other > top { other } else { top });
+            let sink = sinks.map_or(f32::NEG_INFINITY, |sinks| sinks[head]);
+            let top = answers().fold(sink, |top, (_, other, _)| if other > top { other } else { top });
             out.fill(0.0);
-            let mut total = 0.0;
+            let mut total = exp::<false>(sink - top);
             for (sums, own, weight) in answers() {
                 let share = exp::<false>(own - top);
                 total += weight * share;

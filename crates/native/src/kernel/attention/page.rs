@@ -1,7 +1,7 @@
 //! How keys and values lie in a page.
 //!
 //! They are whole numbers with a scale for each token and head, so that scores and weighted values are dot products of whole
-//! numbers, which a vector unit does faster than those of floats, and exactly.
+//! numbers, which a vector unit does faster than those of floats, and exactly. On request they are floats, for comparing.
 
 use bytemuck::Pod;
 
@@ -18,6 +18,8 @@ pub enum KvType {
     Q16,
     /// In 8 bits each: half the memory, at some cost in accuracy.
     Q8,
+    /// As they were computed: twice the memory, and slow. For telling what rounding them costs.
+    F32,
 }
 
 impl KvType {
@@ -26,6 +28,7 @@ impl KvType {
         match self {
             KvType::Q16 => size_of::<i16>(),
             KvType::Q8 => size_of::<i8>(),
+            KvType::F32 => size_of::<f32>(),
         }
     }
 }
@@ -109,7 +112,7 @@ impl Attention {
 
     /// Keys and values of one head.
     #[inline(always)]
-    pub(super) fn head<'a, T: Code>(&self, page: &'a [u8], kv_head: usize) -> HeadPage<'a, T> {
+    pub(super) fn head<'a, T: Pod>(&self, page: &'a [u8], kv_head: usize) -> HeadPage<'a, T> {
         let (keys, values) = self.bytes();
         let head = &page[kv_head * self.head_bytes()..][..self.head_bytes()];
         let scales: &[[f32; PAGE]] = bytemuck::cast_slice(&head[keys + values..][..2 * PAGE * SCALE]);
@@ -135,26 +138,34 @@ impl Attention {
             let most = match self.kv {
                 KvType::Q16 => to_shorts(isa, numbers, i16::MOST, bytemuck::cast_slice_mut(codes)),
                 KvType::Q8 => to_bytes(isa, numbers, bytemuck::cast_slice_mut(codes)),
+                KvType::F32 => {
+                    codes.copy_from_slice(bytemuck::cast_slice(numbers));
+                    1.0
+                }
             };
             scale.copy_from_slice(&most.to_ne_bytes());
         }
     }
 
-    /// Words of a query: two whole numbers each.
+    /// Words of a query: two whole numbers each, or the bits of a float.
     pub fn query_words(&self) -> usize {
-        self.head_dim.div_ceil(2)
+        if self.kv == KvType::F32 { self.head_dim } else { self.head_dim.div_ceil(2) }
     }
 
     /// A row's queries (all heads, one after the other) as whole numbers, so small that their products with keys do not
     /// overflow, and their scales.
     pub fn encode_queries(&self, isa: Isa, queries: &[f32], words: &mut [i32], scales: &mut [f32]) {
         let (dim, count) = (self.head_dim, self.query_words());
+        let scale = 1.0 / (dim as f32).sqrt();
         let most_key = match self.kv {
             KvType::Q16 => i16::MOST,
             KvType::Q8 => i8::MOST,
+            KvType::F32 => {
+                words.copy_from_slice(bytemuck::cast_slice(queries));
+                return scales.fill(scale);
+            }
         };
         let most = (i32::MAX / (2 * count as i32 * most_key)).min(i16::MAX.into());
-        let scale = 1.0 / (dim as f32).sqrt();
         let heads = queries.chunks_exact(dim).zip(words.chunks_exact_mut(count));
         for ((numbers, words), scale_of) in heads.zip(scales) {
             // Of an odd number, the last word is half empty.
@@ -168,10 +179,11 @@ impl Attention {
         match self.kv {
             KvType::Q16 => self.store_codes::<i16>(page, slot, token),
             KvType::Q8 => self.store_codes::<i8>(page, slot, token),
+            KvType::F32 => self.store_codes::<f32>(page, slot, token),
         }
     }
 
-    fn store_codes<T: Code>(&self, page: &mut [u8], slot: usize, token: &[u8]) {
+    fn store_codes<T: Pod>(&self, page: &mut [u8], slot: usize, token: &[u8]) {
         let dim = self.head_dim;
         let (codes, scales) = token.split_at(2 * self.kv_heads * dim * size_of::<T>());
         let codes: &[T] = bytemuck::cast_slice(codes);

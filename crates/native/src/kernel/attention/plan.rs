@@ -1,5 +1,7 @@
 //! Who meets which page: worked out once a step, used by every layer and head.
 
+use std::ops::Range;
+
 use super::PAGE;
 
 /// Pages in a segment. Short ones balance better over threads, long ones have fewer answers to merge.
@@ -15,19 +17,32 @@ pub(crate) struct View<'a> {
     pub row: usize,
     /// Its page table.
     pub pages: &'a [u32],
-    /// How many tokens it sees, itself included.
+    /// The first token that it sees: with a sliding window, not that of the sequence.
+    pub first: usize,
+    /// The end of those that it sees, itself included.
     pub len: usize,
 }
 
 impl View<'_> {
-    /// Does it see anything of the page at this index of its table?
-    fn sees(&self, level: usize) -> bool {
+    /// Does the page at this index of its table hold anything of its past?
+    fn reaches(&self, level: usize) -> bool {
         self.len > level * PAGE
     }
 
-    /// How many segments it sees something of.
-    fn segments(&self) -> usize {
-        self.len.div_ceil(PAGE * SEGMENT)
+    /// And anything that it sees?
+    fn sees(&self, level: usize) -> bool {
+        self.reaches(level) && self.first < (level + 1) * PAGE
+    }
+
+    /// The segments that it sees something of.
+    fn segments(&self) -> Range<usize> {
+        self.first / (PAGE * SEGMENT)..self.len.div_ceil(PAGE * SEGMENT)
+    }
+
+    /// Which of a segment's tokens it sees.
+    pub(super) fn seen(&self, segment: usize) -> Range<usize> {
+        let within = |token: usize| token.saturating_sub(segment * SEGMENT * PAGE).min(SEGMENT * PAGE);
+        within(self.first)..within(self.len)
     }
 }
 
@@ -81,10 +96,13 @@ impl<'a> Plan<'a> {
         for (place, view) in views.iter().enumerate() {
             plan.places[view.row] = place;
         }
-        let segments = |views: &[View<'_>]| views.iter().map(View::segments).max().unwrap_or(0);
-        plan.answered = vec![(0, 0); segments(&views) * views.len()];
+        let segments = |views: &[View<'_>]| {
+            let first = views.iter().map(|v| v.segments().start).min().unwrap_or(0);
+            first..views.iter().map(|v| v.segments().end).max().unwrap_or(0)
+        };
+        plan.answered = vec![(0, 0); segments(&views).end * views.len()];
         for (group, members) in views.chunks(PART_ROWS).enumerate() {
-            for segment in 0..segments(members) {
+            for segment in segments(members) {
                 plan.add_parts(members, group * PART_ROWS, segment);
             }
         }
@@ -129,15 +147,16 @@ impl<'a> Plan<'a> {
     /// The parts that answer a row, in the order of their segments, and which of their views it is.
     pub(super) fn answers_of(&self, row: usize) -> impl Iterator<Item = (&Part, usize)> {
         let place = self.places[row];
-        let answered = self.answered[place..].iter().step_by(self.views.len());
-        answered
-            .take(self.views[place].segments())
-            .map(|&(part, view)| (&self.parts[part as usize], view as usize))
+        self.views[place].segments().map(move |segment| {
+            let (part, view) = self.answered[segment * self.views.len() + place];
+            (&self.parts[part as usize], view as usize)
+        })
     }
 }
 
 /// Adds the runs of neighbouring views from a level of the segment on. Each run is followed by those of its own views a
-/// level deeper: as long as nobody leaves, that is the next page of the same views.
+/// level deeper: as long as nobody leaves, that is the next page of the same views. A page that only some of a run's views
+/// see is answered for all, and counts for nothing with the others.
 fn add_runs(views: &[View<'_>], first: usize, first_level: usize, level: usize, runs: &mut Vec<Run>) {
     if level == SEGMENT {
         return;
@@ -145,14 +164,16 @@ fn add_runs(views: &[View<'_>], first: usize, first_level: usize, level: usize, 
     let index = first_level + level;
     let mut at = 0;
     while at < views.len() {
-        if !views[at].sees(index) {
+        if !views[at].reaches(index) {
             at += 1;
             continue;
         }
         let page = views[at].pages[index];
-        let same = |v: &&View<'_>| v.sees(index) && v.pages[index] == page;
+        let same = |v: &&View<'_>| v.reaches(index) && v.pages[index] == page;
         let count = views[at..].iter().take_while(same).count();
-        runs.push(Run { first: first + at, count, level, page });
+        if views[at..][..count].iter().any(|v| v.sees(index)) {
+            runs.push(Run { first: first + at, count, level, page });
+        }
         add_runs(&views[at..][..count], first + at, first_level, level + 1, runs);
         at += count;
     }

@@ -71,20 +71,23 @@ fn rounded(most: i32, numbers: &[f32]) -> Vec<f64> {
 }
 
 /// One head: softmax over all tokens at once, in double precision, of what pages keep.
-fn head(kv: KvType, query: &[f32], past: &[(&[f32], &[f32])]) -> Vec<f64> {
+fn head(kv: KvType, query: &[f32], past: &[(&[f32], &[f32])], sink: Option<f32>) -> Vec<f64> {
     let most = match kv {
-        KvType::Q16 => 4095,
-        KvType::Q8 => 127,
+        KvType::Q16 => Some(4095),
+        KvType::Q8 => Some(127),
+        KvType::F32 => None,
     };
-    let kept = |numbers: &[f32]| rounded(most, numbers);
-    let products = query.len().next_multiple_of(2) as i32 * most;
-    let sharp = rounded((i32::MAX / products).min(i16::MAX.into()), query);
+    let as_is = |numbers: &[f32]| numbers.iter().map(|&x| f64::from(x)).collect();
+    let kept = |numbers: &[f32]| most.map_or_else(|| as_is(numbers), |most| rounded(most, numbers));
+    let products = |most: i32| query.len().next_multiple_of(2) as i32 * most;
+    let sharp = |most| rounded((i32::MAX / products(most)).min(i16::MAX.into()), query);
+    let sharp = most.map_or_else(|| as_is(query), sharp);
     let score = |keys: &[f32]| {
         let products = sharp.iter().zip(kept(keys)).map(|(q, k)| q * k);
         products.sum::<f64>() / (query.len() as f64).sqrt()
     };
     let weights: Vec<f64> = past.iter().map(|(keys, _)| score(keys).exp()).collect();
-    let total: f64 = weights.iter().sum();
+    let total: f64 = weights.iter().sum::<f64>() + sink.map_or(0.0, |sink| f64::from(sink).exp());
     let mut out = vec![0.0; query.len()];
     for (weight, (_, values)) in weights.iter().zip(past) {
         for (out, value) in out.iter_mut().zip(kept(values)) {
@@ -101,6 +104,7 @@ fn attend(
     pool: &Pool,
     views: &[View<'_>],
     queries: &[f32],
+    sinks: Option<&[f32]>,
 ) -> Vec<f32> {
     let width = shape.heads * shape.head_dim;
     let plan = Plan::new(views.to_vec());
@@ -115,7 +119,7 @@ fn attend(
     answers.find(threads, isa, &Step { shape, plan: &plan, page, queries: &words, scales: &scales });
     let mut out = vec![f32::NAN; queries.len()];
     for (row, out) in out.chunks_mut(width).enumerate() {
-        answers.merge(isa, shape, &plan, row, out);
+        answers.merge(isa, shape, &plan, sinks, row, out);
     }
     out
 }
@@ -130,10 +134,12 @@ proptest! {
         group in 1usize..4,
         kv_heads in 1usize..4,
         head_dim in prop::sample::select(vec![2usize, 6, 16, 20, 32, 64, 80]),
-        kv in prop::sample::select(vec![KvType::Q16, KvType::Q8]),
+        kv in prop::sample::select(vec![KvType::Q16, KvType::Q8, KvType::F32]),
         // Some longer than a segment.
         plan in prop::collection::vec((any::<prop::sample::Index>(), 0usize..300, 1usize..200), 1..8),
         rows in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..40),
+        window in prop::option::of(1usize..250),
+        sinks in any::<bool>(),
     ) {
         let shape = Attention { heads: group * kv_heads, kv_heads, head_dim, kv };
         let (pool, branches) = branches(&shape, seed, &plan);
@@ -144,25 +150,31 @@ proptest! {
         let seen: Vec<(&Branch, usize)> = rows.iter().map(seen).collect();
         let views = seen.iter().enumerate();
         let views: Vec<View<'_>> =
-            views.map(|(row, &(branch, len))| View { row, pages: branch.table.pages(), len }).collect();
+            views.map(|(row, &(branch, len))| {
+                let first = window.map_or(0, |window| len.saturating_sub(window));
+                View { row, pages: branch.table.pages(), first, len }
+            }).collect();
+        let sinks = sinks.then(|| numbers(seed, u64::MAX, shape.heads));
+        let sinks = sinks.as_deref();
         let width = shape.heads * head_dim;
         let queries = numbers(seed, 0, rows.len() * width);
         let threads = Threads::new(2).unwrap();
         let mut fused: Option<Vec<f32>> = None;
         for isa in Isa::available() {
-            let out = attend(&threads, &shape, isa, &pool, &views, &queries);
+            let out = attend(&threads, &shape, isa, &pool, &views, &queries, sinks);
             for view in &views {
                 let (query, got) = (&queries[view.row * width..][..width], &out[view.row * width..][..width]);
-                let alone = attend(&threads, &shape, isa, &pool, &[View { row: 0, ..*view }], query);
+                let alone = attend(&threads, &shape, isa, &pool, &[View { row: 0, ..*view }], query, sinks);
                 let bits = |row: &[f32]| row.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
                 prop_assert_eq!(bits(got), bits(&alone), "{} alone", isa);
                 let (branch, len) = seen[view.row];
                 for (h, (query, got)) in query.chunks(head_dim).zip(got.chunks(head_dim)).enumerate() {
                     let part = h / group * head_dim..(h / group + 1) * head_dim;
                     let past: Vec<(&[f32], &[f32])> =
-                        branch.tokens[..len].iter().map(|(k, v)| (&k[part.clone()], &v[part.clone()])).collect();
-                    for (got, want) in got.iter().zip(head(kv, query, &past)) {
-                        prop_assert!(near(*got, want, 2.0, 3e-4), "{isa}: {got} for {want}");
+                        branch.tokens[view.first..len].iter().map(|(k, v)| (&k[part.clone()], &v[part.clone()])).collect();
+                    for (got, want) in got.iter().zip(head(kv, query, &past, sinks.map(|sinks| sinks[h]))) {
+                        let tolerance = if kv == KvType::F32 { 2e-6 } else { 3e-4 };
+                        prop_assert!(near(*got, want, 2.0, tolerance), "{isa}: {got} for {want}");
                     }
                 }
             }
@@ -185,9 +197,9 @@ fn what_a_page_cannot_hold_stays_finite() {
         table.grow(&mut pool, 1).unwrap();
         let page = pool.data_mut(table.pages()[0]);
         shape.store(page, 0, &encoded(&shape, &[hostile, hostile].concat()));
-        let view = View { row: 0, pages: table.pages(), len: 1 };
+        let view = View { row: 0, pages: table.pages(), first: 0, len: 1 };
         for isa in Isa::available() {
-            let out = attend(&threads, &shape, isa, &pool, &[view], &[0.0; 4]);
+            let out = attend(&threads, &shape, isa, &pool, &[view], &[0.0; 4], None);
             assert!(out.iter().all(|x| x.is_finite()), "{kv:?} {isa}: {out:?}");
         }
     }

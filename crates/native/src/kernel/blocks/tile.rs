@@ -6,9 +6,15 @@ use super::codes::{CodeBlock, CodeRows};
 use super::{BLOCK, Panel};
 use crate::kernel::sheet::Columns;
 use crate::kernel::unit::{LANES, Line, Unit};
+use crate::load::runs::Codes;
 
 /// Panels of a wide tile.
 pub(super) const WIDE: usize = 4;
+
+// The kinds of [`Codes`], known where the code for a tile is made.
+const BYTES: u8 = 0;
+const NIBBLES: u8 = 1;
+const LISTED: u8 = 2;
 
 /// Some rows against some panels of one matrix, in tiles as large as the unit likes them. Results go to the columns from
 /// `first_column` on.
@@ -55,14 +61,14 @@ unsafe fn tile<U: Unit, const ROWS: usize>(
         return;
     }
     let (wide, rest) = panels.as_chunks::<WIDE>();
-    let nibbles = panels.first().is_some_and(|panel| panel.nibbles);
     let mut column = first_column;
     // SAFETY: the caller vouches for the instructions.
     unsafe {
         for panels in wide {
-            match (U::WIDE, nibbles) {
-                (true, true) => walk::<U, ROWS, WIDE, true>(x, first, *panels, column, out),
-                (true, false) => walk::<U, ROWS, WIDE, false>(x, first, *panels, column, out),
+            match (U::WIDE, panels[0].codes) {
+                (true, Codes::Nibbles) => walk::<U, ROWS, WIDE, NIBBLES>(x, first, *panels, column, out),
+                (true, Codes::Listed(_)) => walk::<U, ROWS, WIDE, LISTED>(x, first, *panels, column, out),
+                (true, Codes::Bytes) => walk::<U, ROWS, WIDE, BYTES>(x, first, *panels, column, out),
                 (false, _) => one_by_one::<U, ROWS>(x, first, panels, column, out),
             }
             column += WIDE * LANES;
@@ -85,9 +91,10 @@ unsafe fn one_by_one<U: Unit, const ROWS: usize>(
         let column = first_column + at * LANES;
         // SAFETY: the caller vouches for the instructions.
         unsafe {
-            match panel.nibbles {
-                true => walk::<U, ROWS, 1, true>(x, first, [*panel], column, out),
-                false => walk::<U, ROWS, 1, false>(x, first, [*panel], column, out),
+            match panel.codes {
+                Codes::Nibbles => walk::<U, ROWS, 1, NIBBLES>(x, first, [*panel], column, out),
+                Codes::Listed(_) => walk::<U, ROWS, 1, LISTED>(x, first, [*panel], column, out),
+                Codes::Bytes => walk::<U, ROWS, 1, BYTES>(x, first, [*panel], column, out),
             }
         }
     }
@@ -99,18 +106,23 @@ unsafe fn one_by_one<U: Unit, const ROWS: usize>(
 /// # Safety
 /// The machine must have the unit's instructions.
 #[inline(always)]
-unsafe fn walk<U: Unit, const ROWS: usize, const PANELS: usize, const NIBBLES: bool>(
+unsafe fn walk<U: Unit, const ROWS: usize, const PANELS: usize, const CODES: u8>(
     x: &CodeRows,
     first: usize,
     panels: [Panel<'_>; PANELS],
     first_column: usize,
     out: &mut Columns<'_>,
 ) {
-    let lines = if NIBBLES { BLOCK / 8 } else { BLOCK / 4 };
+    let lines = if CODES == BYTES { BLOCK / 4 } else { BLOCK / 8 };
     let groups = panels[0].groups;
+    let list = match panels[0].codes {
+        Codes::Listed(list) => list,
+        _ => &[0; 16],
+    };
     // Plain loops throughout: iterators over arrays are not always inlined into code for a vector unit.
     // SAFETY: the caller vouches for the instructions.
     unsafe {
+        let list = U::list(list);
         let mut results = [[U::zero(); PANELS]; ROWS];
         for b in 0..panels[0].lines.len() / lines {
             let mut blocks = [CodeBlock::EMPTY; ROWS];
@@ -123,13 +135,13 @@ unsafe fn walk<U: Unit, const ROWS: usize, const PANELS: usize, const NIBBLES: b
             }
             for g in 0..groups {
                 let mut sums = [[U::begin(0); PANELS]; ROWS];
-                if !NIBBLES {
+                if CODES != NIBBLES {
                     for r in 0..ROWS {
                         sums[r] = [U::begin(blocks[r].total(g, groups)); PANELS];
                     }
                 }
                 for line in g * lines / groups..(g + 1) * lines / groups {
-                    add_line::<U, ROWS, PANELS, NIBBLES>(&mut sums, &block_lines, line, &blocks);
+                    add_line::<U, ROWS, PANELS, CODES>(&mut sums, &block_lines, line, list, &blocks);
                 }
                 for p in 0..PANELS {
                     let scales = U::factors(panels[p].scales.at(b * groups + g));
@@ -160,23 +172,24 @@ unsafe fn walk<U: Unit, const ROWS: usize, const PANELS: usize, const NIBBLES: b
 /// # Safety
 /// The machine must have the unit's instructions.
 #[inline(always)]
-unsafe fn add_line<U: Unit, const ROWS: usize, const PANELS: usize, const NIBBLES: bool>(
+unsafe fn add_line<U: Unit, const ROWS: usize, const PANELS: usize, const CODES: u8>(
     sums: &mut [[U::Sums; PANELS]; ROWS],
     lines: &[&[Line]; PANELS],
     at: usize,
+    list: U::List,
     blocks: &[CodeBlock<'_>; ROWS],
 ) {
-    let steps = if NIBBLES { 8 } else { 4 } / U::PER_WORD;
+    let steps = if CODES == BYTES { 4 } else { 8 } / U::PER_WORD;
     // One after the other by hand: a loop whose body depends on the step is not unrolled.
     // SAFETY: the caller vouches for the instructions.
     unsafe {
-        add_words::<U, ROWS, PANELS, NIBBLES, 0>(sums, lines, at, steps, blocks);
+        add_words::<U, ROWS, PANELS, CODES, 0>(sums, lines, at, steps, list, blocks);
         if steps > 1 {
-            add_words::<U, ROWS, PANELS, NIBBLES, 1>(sums, lines, at, steps, blocks);
+            add_words::<U, ROWS, PANELS, CODES, 1>(sums, lines, at, steps, list, blocks);
         }
         if steps > 2 {
-            add_words::<U, ROWS, PANELS, NIBBLES, 2>(sums, lines, at, steps, blocks);
-            add_words::<U, ROWS, PANELS, NIBBLES, 3>(sums, lines, at, steps, blocks);
+            add_words::<U, ROWS, PANELS, CODES, 2>(sums, lines, at, steps, list, blocks);
+            add_words::<U, ROWS, PANELS, CODES, 3>(sums, lines, at, steps, list, blocks);
         }
     }
 }
@@ -186,16 +199,21 @@ unsafe fn add_line<U: Unit, const ROWS: usize, const PANELS: usize, const NIBBLE
 /// # Safety
 /// The machine must have the unit's instructions.
 #[inline(always)]
-unsafe fn add_words<U: Unit, const ROWS: usize, const PANELS: usize, const NIBBLES: bool, const K: usize>(
+unsafe fn add_words<U: Unit, const ROWS: usize, const PANELS: usize, const CODES: u8, const K: usize>(
     sums: &mut [[U::Sums; PANELS]; ROWS],
     lines: &[&[Line]; PANELS],
     at: usize,
     steps: usize,
+    list: U::List,
     blocks: &[CodeBlock<'_>; ROWS],
 ) {
     // SAFETY: the caller vouches for the instructions.
     unsafe {
-        let code = |line: &Line| if NIBBLES { U::nibbles::<K>(line) } else { U::bytes::<K>(line) };
+        let code = |line: &Line| match CODES {
+            NIBBLES => U::nibbles::<K>(line),
+            LISTED => U::listed::<K>(line, list),
+            _ => U::bytes::<K>(line),
+        };
         let mut codes = [code(&lines[0][at]); PANELS];
         for p in 1..PANELS {
             codes[p] = code(&lines[p][at]);

@@ -21,6 +21,10 @@ pub(crate) struct Line(pub [u8; 64]);
 pub(crate) enum Factors<'a> {
     Half(&'a [f16; LANES]),
     Full(&'a [f32; LANES]),
+    /// Small multiples of what several share.
+    Fine(&'a [i8; LANES], &'a [f16; LANES]),
+    /// Powers of two, or zero: the exponents of floats.
+    Exponents(&'a [u8; LANES]),
 }
 
 /// A vector unit. Every operation acts on 16 lanes.
@@ -36,6 +40,8 @@ pub(crate) trait Unit {
     type Sums: Copy;
     /// Codes of 16 outputs, as [`Unit::dot`] wants them.
     type Codes: Copy;
+    /// What 16 nibbles stand for.
+    type List: Copy;
     /// 16 floats.
     type Floats: Copy;
     /// Rows in the tallest tile whose sums and results stay in registers.
@@ -46,10 +52,13 @@ pub(crate) trait Unit {
     const PER_WORD: usize;
 
     unsafe fn zero() -> Self::Floats;
-    /// Where sums over bytes start, for activations that sum to `total`; those over nibbles start at `begin(0)`.
+    /// Where sums over codes with a sign start, for activations that sum to `total`; those over nibbles start at `begin(0)`.
     unsafe fn begin(total: i32) -> Self::Sums;
     /// The nibbles of a line that meet word `K` of its inputs.
     unsafe fn nibbles<const K: usize>(line: &Line) -> Self::Codes;
+    unsafe fn list(numbers: &[i8; 16]) -> Self::List;
+    /// What the nibbles of a line that meet word `K` of its inputs stand for.
+    unsafe fn listed<const K: usize>(line: &Line, list: Self::List) -> Self::Codes;
     /// The bytes of a line that meet word `K` of its inputs.
     unsafe fn bytes<const K: usize>(line: &Line) -> Self::Codes;
     /// Adds the products of a word of activations with each output's codes.
@@ -130,6 +139,7 @@ pub(crate) struct Plain;
 impl Unit for Plain {
     type Sums = [i32; LANES];
     type Codes = [[i16; 2]; LANES];
+    type List = [i16; 16];
     type Floats = [f32; LANES];
     const ROWS: usize = 4;
     const WIDE: bool = false;
@@ -149,6 +159,17 @@ impl Unit for Plain {
     unsafe fn nibbles<const K: usize>(line: &Line) -> [[i16; 2]; LANES] {
         let nibble = |lane: usize, i: usize| i16::from(line.0[lane * 4 + i / 2] >> (i % 2 * 4) & 15);
         std::array::from_fn(|lane| [nibble(lane, K), nibble(lane, K + 4)])
+    }
+
+    #[inline(always)]
+    unsafe fn list(numbers: &[i8; 16]) -> [i16; 16] {
+        numbers.map(i16::from)
+    }
+
+    #[inline(always)]
+    unsafe fn listed<const K: usize>(line: &Line, list: [i16; 16]) -> [[i16; 2]; LANES] {
+        // SAFETY: plain code needs no special instructions.
+        unsafe { Self::nibbles::<K>(line) }.map(|pair| pair.map(|nibble| list[nibble as usize & 15]))
     }
 
     #[inline(always)]
@@ -173,6 +194,8 @@ impl Unit for Plain {
         match from {
             Factors::Half(half) => half.map(f16::to_f32_const),
             Factors::Full(full) => *full,
+            Factors::Fine(steps, of) => std::array::from_fn(|i| f32::from(steps[i]) * of[i].to_f32_const()),
+            Factors::Exponents(exponents) => exponents.map(|e| f32::from_bits(u32::from(e) << 23)),
         }
     }
 

@@ -22,12 +22,13 @@ pub(crate) struct Vnni8;
 
 /// They differ in how activations lie in a word, and in the instruction that multiplies it.
 macro_rules! wide_unit {
-    ($unit:ident, $per_word:literal, $begin:ident, $nibbles:ident, $bytes:ident, $dot:ident) => {
+    ($unit:ident, $per_word:literal, $begin:ident, $nibbles:ident, $list:ident, $listed:ident, $bytes:ident, $dot:ident) => {
         // Every `unsafe` in here calls an instruction of the unit, which the caller vouches for, or reads or writes exactly
         // the 64 (32, for halves) bytes of a reference.
         impl Unit for $unit {
             type Sums = __m512i;
             type Codes = __m512i;
+            type List = __m512i;
             type Floats = __m512;
             const ROWS: usize = 4;
             const WIDE: bool = true;
@@ -52,6 +53,18 @@ macro_rules! wide_unit {
             }
 
             #[inline(always)]
+            unsafe fn list(numbers: &[i8; 16]) -> __m512i {
+                // SAFETY: see above.
+                unsafe { $list(_mm_loadu_si128(numbers.as_ptr().cast())) }
+            }
+
+            #[inline(always)]
+            unsafe fn listed<const K: usize>(line: &Line, list: __m512i) -> __m512i {
+                // SAFETY: see above.
+                unsafe { $listed::<K>(_mm512_load_si512(line.0.as_ptr().cast()), list) }
+            }
+
+            #[inline(always)]
             unsafe fn bytes<const K: usize>(line: &Line) -> __m512i {
                 // SAFETY: see above.
                 unsafe { $bytes::<K>(_mm512_load_si512(line.0.as_ptr().cast())) }
@@ -70,6 +83,15 @@ macro_rules! wide_unit {
                     match from {
                         Factors::Half(half) => _mm512_cvtph_ps(_mm256_loadu_si256(half.as_ptr().cast())),
                         Factors::Full(full) => _mm512_loadu_ps(full.as_ptr()),
+                        Factors::Fine(steps, of) => {
+                            let steps = _mm512_cvtepi8_epi32(_mm_loadu_si128(steps.as_ptr().cast()));
+                            let of = _mm512_cvtph_ps(_mm256_loadu_si256(of.as_ptr().cast()));
+                            _mm512_mul_ps(_mm512_cvtepi32_ps(steps), of)
+                        }
+                        Factors::Exponents(exponents) => {
+                            let bits = _mm512_cvtepu8_epi32(_mm_loadu_si128(exponents.as_ptr().cast()));
+                            _mm512_castsi512_ps(_mm512_slli_epi32::<23>(bits))
+                        }
                     }
                 }
             }
@@ -136,9 +158,18 @@ macro_rules! wide_pairs {
 wide_pairs!(Vnni);
 wide_pairs!(Avx512);
 
-wide_unit!(Vnni, 2, nothing, nibble_pairs, byte_pairs, dot_pairs);
-wide_unit!(Avx512, 2, nothing, nibble_pairs, byte_pairs, multiply_and_add);
-wide_unit!(Vnni8, 4, minus_128_times, nibble_quads, byte_quads, _mm512_dpbusd_epi32);
+wide_unit!(Vnni, 2, nothing, nibble_pairs, list_of_shorts, listed_pairs, byte_pairs, dot_pairs);
+wide_unit!(Avx512, 2, nothing, nibble_pairs, list_of_shorts, listed_pairs, byte_pairs, multiply_and_add);
+wide_unit!(
+    Vnni8,
+    4,
+    minus_128_times,
+    nibble_quads,
+    list_of_bytes,
+    listed_quads,
+    byte_quads,
+    _mm512_dpbusd_epi32
+);
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
@@ -156,6 +187,27 @@ fn nibble_pairs<const K: usize>(line: __m512i) -> __m512i {
         2 => _mm512_and_si512(_mm512_srli_epi16::<8>(line), low),
         _ => _mm512_srli_epi16::<12>(line),
     }
+}
+
+/// Twice, so that it does not matter what stands above a nibble.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn list_of_shorts(numbers: __m128i) -> __m512i {
+    let once = _mm256_cvtepi8_epi16(numbers);
+    _mm512_inserti64x4::<1>(_mm512_castsi256_si512(once), once)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn listed_pairs<const K: usize>(line: __m512i, list: __m512i) -> __m512i {
+    // Of an index, only the lowest five bits count.
+    let index = match K {
+        0 => line,
+        1 => _mm512_srli_epi16::<4>(line),
+        2 => _mm512_srli_epi16::<8>(line),
+        _ => _mm512_srli_epi16::<12>(line),
+    };
+    _mm512_permutexvar_epi16(index, list)
 }
 
 #[inline]
@@ -187,7 +239,7 @@ fn multiply_and_add(sums: __m512i, codes: __m512i, words: __m512i) -> __m512i {
     _mm512_add_epi32(sums, _mm512_madd_epi16(codes, words))
 }
 
-/// What [`byte_quads`] adds too much.
+/// What [`byte_quads`] and [`listed_quads`] add too much.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn minus_128_times(total: i32) -> __m512i {
@@ -201,6 +253,19 @@ fn nibble_quads<const K: usize>(line: __m512i) -> __m512i {
     _mm512_and_si512(line, _mm512_set1_epi8(15))
 }
 
+/// With 128 added, as in [`byte_quads`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn list_of_bytes(numbers: __m128i) -> __m512i {
+    byte_quads::<0>(_mm512_broadcast_i32x4(numbers))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn listed_quads<const K: usize>(line: __m512i, list: __m512i) -> __m512i {
+    _mm512_shuffle_epi8(list, nibble_quads::<K>(line))
+}
+
 /// The instruction wants codes without a sign: they get 128 added.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
@@ -212,6 +277,7 @@ fn byte_quads<const K: usize>(line: __m512i) -> __m512i {
 impl Unit for Avx2 {
     type Sums = [__m256i; 2];
     type Codes = [__m256i; 2];
+    type List = __m256i;
     type Floats = [__m256; 2];
     const ROWS: usize = 3;
     const WIDE: bool = false;
@@ -233,6 +299,18 @@ impl Unit for Avx2 {
     unsafe fn nibbles<const K: usize>(line: &Line) -> [__m256i; 2] {
         // SAFETY: see above.
         unsafe { [nibble_pairs_half::<K>(half(line, 0)), nibble_pairs_half::<K>(half(line, 1))] }
+    }
+
+    #[inline(always)]
+    unsafe fn list(numbers: &[i8; 16]) -> __m256i {
+        // SAFETY: see above.
+        unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(numbers.as_ptr().cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn listed<const K: usize>(line: &Line, list: __m256i) -> [__m256i; 2] {
+        // SAFETY: see above.
+        unsafe { [listed_pairs_half::<K>(half(line, 0), list), listed_pairs_half::<K>(half(line, 1), list)] }
     }
 
     #[inline(always)]
@@ -264,6 +342,18 @@ impl Unit for Avx2 {
                 }
                 Factors::Full(full) => {
                     [_mm256_loadu_ps(full.as_ptr()), _mm256_loadu_ps(full.as_ptr().add(8))]
+                }
+                Factors::Fine(steps, of) => {
+                    let steps = _mm_loadu_si128(steps.as_ptr().cast());
+                    let of = of.as_ptr().cast::<__m128i>();
+                    [
+                        multiples(steps, _mm_loadu_si128(of)),
+                        multiples(_mm_srli_si128::<8>(steps), _mm_loadu_si128(of.add(1))),
+                    ]
+                }
+                Factors::Exponents(exponents) => {
+                    let exponents = _mm_loadu_si128(exponents.as_ptr().cast());
+                    [powers(exponents), powers(_mm_srli_si128::<8>(exponents))]
                 }
             }
         }
@@ -367,4 +457,33 @@ fn nibble_pairs_half<const K: usize>(half: __m256i) -> __m256i {
 #[target_feature(enable = "avx2")]
 fn byte_pairs_half<const K: usize>(half: __m256i) -> __m256i {
     _mm256_srai_epi16::<8>(if K == 0 { _mm256_slli_epi16::<8>(half) } else { half })
+}
+
+/// The nibble goes to the upper of two bytes, is looked up there, and comes down with its sign.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn listed_pairs_half<const K: usize>(half: __m256i, list: __m256i) -> __m256i {
+    let upper = match K {
+        0 => _mm256_slli_epi16::<8>(half),
+        1 => _mm256_slli_epi16::<4>(half),
+        2 => half,
+        _ => _mm256_srli_epi16::<4>(half),
+    };
+    // An index with its highest bit set gives zero.
+    let index = _mm256_or_si256(_mm256_and_si256(upper, _mm256_set1_epi16(0x0f00)), _mm256_set1_epi16(0x80));
+    _mm256_srai_epi16::<8>(_mm256_shuffle_epi8(list, index))
+}
+
+/// The lower 8 of some bytes times 8 numbers in half precision.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn multiples(steps: __m128i, of: __m128i) -> __m256 {
+    _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(steps)), _mm256_cvtph_ps(of))
+}
+
+/// The lower 8 of some exponents as floats.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn powers(exponents: __m128i) -> __m256 {
+    _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_cvtepu8_epi32(exponents)))
 }

@@ -1,0 +1,255 @@
+//! From tokens to logits.
+//!
+//! A pass works on a batch of rows. A row is one token of one sequence; decoding contributes one row per sequence, a prompt
+//! contributes many, and the pass does not care which is which.
+
+use crate::kernel::{
+    Answers, Input, KvType, PAGE, Packed, Plan, Step, add, at_least, matmul, rms_norm, rms_norm_in_place,
+    rope, swiglu,
+};
+use crate::load::LayerShape;
+use crate::mixture::Mixing;
+use crate::model::{Batch, FeedForward, Layer, Model};
+use crate::pages::{PageId, Pool};
+use crate::phases::{Phase, Stopwatch};
+use crate::shared_slice::SharedSlice;
+use crate::threads::Threads;
+
+/// Buffers that a forward pass needs, kept from step to step.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    pub watch: Stopwatch,
+    pub hidden: Vec<f32>,
+    pub input: Input,
+    /// Of the last product: what is to be added to the hidden rows, when a layer is done.
+    pub product: Vec<f32>,
+    pub mixing: Mixing,
+    /// Keys and values of the rows, as pages keep them.
+    tokens: Vec<u8>,
+    /// Queries of the rows as whole numbers, and their scales.
+    queries: Vec<i32>,
+    query_scales: Vec<f32>,
+    answers: Answers,
+    cos: Vec<f32>,
+    sin: Vec<f32>,
+}
+
+/// What is to be added to the hidden rows before they are used next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Residual<'a> {
+    None,
+    Product,
+    /// The product, and this to every row.
+    Biased(&'a [f32]),
+}
+
+impl<'a> Residual<'a> {
+    fn of(bias: Option<&'a [f32]>) -> Self {
+        bias.map_or(Self::Product, Self::Biased)
+    }
+}
+
+/// Who sees what: one plan for all layers, unless some have windows.
+struct Plans<'a>(Vec<(Option<usize>, Plan<'a>)>);
+
+impl<'a> Plans<'a> {
+    fn new(model: &Model, batch: &Batch<'a>) -> Self {
+        let mut plans: Vec<(Option<usize>, Plan<'a>)> = Vec::new();
+        for LayerShape { window, .. } in model.layers.iter().map(|layer| layer.shape) {
+            if plans.iter().all(|(other, _)| *other != window) {
+                plans.push((window, batch.plan(window)));
+            }
+        }
+        Plans(plans)
+    }
+
+    fn of(&self, layer: &Layer) -> &Plan<'a> {
+        let found = self.0.iter().find(|(window, _)| *window == layer.shape.window);
+        &found.expect("there is a plan for the window of every layer").1
+    }
+}
+
+/// One pass over a batch.
+pub(crate) struct Forward<'a> {
+    pub model: &'a Model,
+    pub threads: &'a Threads,
+    pub kv: KvType,
+    pub pool: &'a mut Pool,
+    pub scratch: &'a mut Scratch,
+}
+
+impl Forward<'_> {
+    /// Computes the batch, stores its keys and values, and returns the logits of the rows that asked, in order.
+    pub fn run(&mut self, batch: &Batch<'_>) -> &[f32] {
+        self.embed(batch);
+        self.angles(batch);
+        let plans = Plans::new(self.model, batch);
+        let mut before = Residual::None;
+        for (index, layer) in self.model.layers.iter().enumerate() {
+            self.attend(index, layer, batch, plans.of(layer), before);
+            let attended = Residual::of(layer.attention_bias.as_deref());
+            match &layer.ffn {
+                FeedForward::Dense { gate_up, down } => self.feed_forward(layer, gate_up, down, attended),
+                FeedForward::Mixture(mixture) => self.mix(layer, mixture, attended),
+            }
+            before = Residual::Product;
+        }
+        self.logits(batch)
+    }
+
+    fn embed(&mut self, batch: &Batch<'_>) {
+        let width = self.model.config.hidden;
+        let hidden = &mut self.scratch.hidden;
+        hidden.resize(batch.rows.len() * width, 0.0);
+        for (row, into) in batch.rows.iter().zip(hidden.chunks_mut(width)) {
+            self.model.embedding.output(row.token as usize, into);
+        }
+    }
+
+    /// The rotations of every row's position, once for all layers.
+    fn angles(&mut self, batch: &Batch<'_>) {
+        let scale = self.model.config.rope_scale;
+        let Scratch { cos, sin, .. } = &mut *self.scratch;
+        cos.clear();
+        sin.clear();
+        for row in &batch.rows {
+            for frequency in &self.model.frequencies {
+                let (s, c) = (row.position as f32 * frequency).sin_cos();
+                cos.push(c * scale);
+                sin.push(s * scale);
+            }
+        }
+    }
+
+    fn attend(
+        &mut self,
+        index: usize,
+        layer: &Layer,
+        batch: &Batch<'_>,
+        plan: &Plan<'_>,
+        before: Residual<'_>,
+    ) {
+        let (model, isa, threads) = (self.model, self.model.isa, self.threads);
+        let attention = model.attention(self.kv);
+        let config = &model.config;
+        let (dim, half) = (config.head_dim, config.head_dim / 2);
+        let (q, kv) = (config.heads * dim, config.kv_heads * dim);
+        self.normalise(&layer.attention_norm, &layer.qkv, before);
+
+        let Scratch { watch, input, product, tokens, queries, query_scales, cos, sin, answers, .. } =
+            &mut *self.scratch;
+        watch.lap(Phase::Between);
+        matmul(threads, isa, &layer.qkv, input, product);
+        watch.lap(Phase::Matrices);
+        let width = q + 2 * kv;
+        let (bytes, size) = (attention.token_bytes(), attention.page_bytes());
+        let words = config.heads * attention.query_words();
+        let tokens = at_least(tokens, batch.rows.len() * bytes);
+        let queries = at_least(queries, batch.rows.len() * words);
+        let query_scales = at_least(query_scales, batch.rows.len() * config.heads);
+        let (rows, encoded, pages) =
+            (SharedSlice::new(product), SharedSlice::new(tokens), self.pool.shared());
+        let (codes, scales) = (SharedSlice::new(queries), SharedSlice::new(query_scales));
+        threads.run(batch.same_page.len(), |_, task| {
+            for at in batch.same_page[task].clone() {
+                // SAFETY: every row is in one task only, as are all rows that write to the same page.
+                let (qkv, encoded) = unsafe {
+                    (rows.part(at * width..(at + 1) * width), encoded.part(at * bytes..(at + 1) * bytes))
+                };
+                if let Some(bias) = &layer.qkv_bias {
+                    add(isa, qkv, bias);
+                }
+                let (cos, sin) = (&cos[at * half..][..half], &sin[at * half..][..half]);
+                for (i, head) in qkv[..q + kv].chunks_exact_mut(dim).enumerate() {
+                    let norm = if i < config.heads { &layer.query_norm } else { &layer.key_norm };
+                    if let Some(norm) = norm {
+                        rms_norm_in_place(isa, head, norm, config.rms_eps);
+                    }
+                    if layer.shape.rope {
+                        rope(isa, head, cos, sin, config.rope);
+                    }
+                }
+                // SAFETY: as above.
+                let (codes, scales) = unsafe {
+                    (
+                        codes.part(at * words..(at + 1) * words),
+                        scales.part(at * config.heads..(at + 1) * config.heads),
+                    )
+                };
+                attention.encode_queries(isa, &qkv[..q], codes, scales);
+                attention.encode(isa, &qkv[q..], encoded);
+                let row = &batch.rows[at];
+                // SAFETY: as above.
+                let page = unsafe { pages.page(batch.tables[row.table][row.position / PAGE]) };
+                attention.store(&mut page[index * size..][..size], row.position % PAGE, encoded);
+            }
+        });
+
+        let pool = &*self.pool;
+        let page = |id: PageId| &pool.data(id)[index * size..][..size];
+        watch.lap(Phase::Between);
+        let step = Step { shape: &attention, plan, page, queries, scales: query_scales };
+        answers.find(threads, isa, &step);
+        watch.lap(Phase::Attention);
+        input.fill(threads, isa, batch.rows.len(), &layer.attention_out, |row, into| {
+            answers.merge(isa, &attention, plan, layer.sinks.as_deref(), row, into);
+        });
+        watch.lap(Phase::Between);
+        matmul(threads, isa, &layer.attention_out, input, product);
+        watch.lap(Phase::Matrices);
+    }
+
+    fn feed_forward(&mut self, layer: &Layer, gate_up: &Packed, down: &Packed, before: Residual<'_>) {
+        let (isa, threads, ffn) = (self.model.isa, self.threads, self.model.config.ffn);
+        self.normalise(&layer.ffn_norm, gate_up, before);
+        let Scratch { watch, hidden, input, product, .. } = &mut *self.scratch;
+        let rows = hidden.len() / self.model.config.hidden;
+        watch.lap(Phase::Between);
+        matmul(threads, isa, gate_up, input, product);
+        watch.lap(Phase::Matrices);
+        input.fill(threads, isa, rows, down, |row, into| {
+            let (gate, up) = product[row * 2 * ffn..][..2 * ffn].split_at(ffn);
+            swiglu(isa, gate, up, into);
+        });
+        watch.lap(Phase::Between);
+        matmul(threads, isa, down, input, product);
+        watch.lap(Phase::Matrices);
+    }
+
+    /// Adds what came before to the hidden rows, and prepares them for a product with these weights.
+    pub(crate) fn normalise(&mut self, norm: &[f32], weights: &Packed, before: Residual<'_>) {
+        let (isa, width, eps) = (self.model.isa, self.model.config.hidden, self.model.config.rms_eps);
+        let Scratch { hidden, product, input, .. } = &mut *self.scratch;
+        let rows = hidden.len() / width;
+        let hidden = SharedSlice::new(hidden);
+        input.fill(self.threads, isa, rows, weights, |row, into| {
+            // SAFETY: every row is filled once.
+            let hidden = unsafe { hidden.part(row * width..(row + 1) * width) };
+            if before != Residual::None {
+                add(isa, hidden, &product[row * width..][..width]);
+            }
+            if let Residual::Biased(bias) = before {
+                add(isa, hidden, bias);
+            }
+            rms_norm(isa, hidden, norm, eps, into);
+        });
+    }
+
+    fn logits(&mut self, batch: &Batch<'_>) -> &[f32] {
+        let (model, isa) = (self.model, self.model.isa);
+        let (width, eps) = (model.config.hidden, model.config.rms_eps);
+        let asked: Vec<usize> = (0..batch.rows.len()).filter(|&at| batch.rows[at].logits).collect();
+        let Scratch { watch, hidden, input, product, .. } = &mut *self.scratch;
+        let output = model.output.as_ref().unwrap_or(&model.embedding);
+        input.fill(self.threads, isa, asked.len(), output, |row, into| {
+            let at = asked[row] * width;
+            into.copy_from_slice(&hidden[at..][..width]);
+            add(isa, into, &product[at..][..width]);
+            rms_norm_in_place(isa, into, &model.norm, eps);
+        });
+        watch.lap(Phase::Between);
+        matmul(self.threads, isa, output, input, product);
+        watch.lap(Phase::Logits);
+        &product[..asked.len() * model.config.vocab]
+    }
+}

@@ -1,0 +1,11 @@
+//! Any bytes as a GGUF: it opens and can be read, or there is an error of one line; no panic and no huge allocation.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    if let Err(error) = eager_native::load::fuzzing::gguf(data) {
+        assert!(!error.to_string().is_empty());
+    }
+});
