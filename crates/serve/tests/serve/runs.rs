@@ -134,3 +134,14 @@ async fn nothing_outside_the_folder_is_shown() {
     assert_eq!(service.get("/eager/runs/run/problems/shown").await.status(), 200);
     assert_eq!(Service::start().get("/eager/runs").await.status(), 404, "a server without --runs shows none");
 }
+
+#[tokio::test]
+async fn a_folder_that_is_a_run_has_a_name_that_an_address_can_carry() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("alone");
+    write(&run, "only");
+    let service = Service::with(Options { runs: Some(run), ..Options::default() });
+    let list = json(&service, "/eager/runs").await;
+    assert_eq!(list["runs"][0]["name"], "alone");
+    assert_eq!(json(&service, "/eager/runs/alone").await["problems"][0]["id"], "only");
+}
