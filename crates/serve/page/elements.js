@@ -18,4 +18,4 @@ export const count = (number) => whole.format(number);
 export const percent = (share) => (share > 0 && share < 0.005 ? "<1%" : `${Math.round(share * 100)}%`);
 export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
 
-export const duration = (seconds) => (seconds < 10 ? `${seconds.toFixed(2)} s` : `${count(Math.round(seconds))} s`);
+export const duration = (seconds) => (seconds < 10 ? `${seconds.toFixed(2)}\u00a0s` : `${count(Math.round(seconds))}\u00a0s`);

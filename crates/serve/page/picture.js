@@ -111,8 +111,8 @@ export class Picture {
     };
     this.scale = this.chosen ? scale : toward(this.scale || scale, scale);
     const count = Math.max(1, tree.branches.length);
-    // Words appear when about half of them have room; below that there would only be dots.
-    this.wordy = this.scale >= Math.max(READABLE, 5 * tree.meanLength);
+    // Words appear when a good part of them has room; below that there would only be dots.
+    this.wordy = this.scale >= Math.max(READABLE, 4.5 * tree.meanLength);
     const roomy = this.wordy ? 22 : 9;
     this.lane = Math.max(roomy, Math.min(30, 560 / count));
     for (const branch of tree.branches) {
