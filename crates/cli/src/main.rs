@@ -13,6 +13,7 @@ mod model;
 mod picture;
 mod progress;
 mod remote;
+mod serve;
 mod session;
 mod solve;
 mod table;
@@ -48,6 +49,8 @@ enum Command {
     Analyze(lab::analyze::Args),
     /// Tables and pictures of any set of runs, as HTML and Markdown
     Report(lab::report::Args),
+    /// Serve the model over HTTP, as OpenAI's API: whoever asks for n samples gets those that EAGer grows
+    Serve(Box<serve::Args>),
     /// The embedded engine: what it runs on here, and how fast it is
     #[command(subcommand)]
     Engine(engine::Command),
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
         Command::Sweep(args) => lab::sweep::run(&args),
         Command::Analyze(args) => lab::analyze::run(&args),
         Command::Report(args) => lab::report::run(&args),
+        Command::Serve(args) => serve::run(*args),
         Command::Engine(command) => engine::run(&command),
         Command::Remote(command) => remote::run(&command),
         Command::Model(command) => model::run(&command),

@@ -83,6 +83,26 @@ impl Session {
         })
     }
 
+    /// The engine, and the model as a server shows it. That takes the model's words from its files: a server says every
+    /// token as it comes, and cannot ask another server each time.
+    pub fn into_served(self, args: &EngineArgs) -> anyhow::Result<(Backend, eager_serve::Model)> {
+        let Some(Language::Files(words)) = Arc::into_inner(self.language) else {
+            let why = "serving what another server decodes needs the model's tokenizer: name its GGUF or folder with --model";
+            return Err(Usage(why.to_owned()).into());
+        };
+        let (context, vocab) = match &self.engine {
+            Backend::Embedded(engine) => {
+                // A sequence that the memory cannot hold would stop the engine for everybody.
+                let kv = engine.kv_use();
+                let room = (args.kv_bytes() / kv.page_bytes.max(1)).saturating_mul(kv.page_tokens);
+                (self.context.min(room), engine.model().config().vocab)
+            }
+            Backend::Remote(_) => (self.context, words.tokenizer.len()),
+        };
+        let model = eager_serve::Model::new(words, self.profile, context, vocab)?;
+        Ok((self.engine, model))
+    }
+
     /// What decodes, in words.
     pub fn engine_name(&self, args: &EngineArgs) -> Result<String, Usage> {
         match &self.engine {

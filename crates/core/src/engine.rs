@@ -13,8 +13,15 @@ pub trait Forest {
     /// with nothing at hand may block until it has. `None` while idle ends the run.
     fn next(&mut self, idle: bool) -> Option<Grove>;
 
-    /// A grove comes back: done, or unfinished after a break or an error.
+    /// A grove comes back: done, or unfinished after a break or an error, or when it was no longer wanted.
     fn done(&mut self, grove: Grove);
+
+    /// Asked of every growing grove after every step: is it still wanted? One that is not comes back as it is, while the
+    /// others grow on. A server says no when a client has gone away or its time is up.
+    fn wants(&mut self, grove: &Grove) -> bool {
+        let _ = grove;
+        true
+    }
 
     /// Called after every step. `Break` ends the run: everything comes back as it is.
     fn pulse(&mut self, pulse: &Pulse) -> ControlFlow<()> {
@@ -32,6 +39,8 @@ pub struct Pulse {
     pub live: usize,
     /// Sequences set aside until there is memory for them.
     pub waiting: usize,
+    /// Pages of keys and values in use, for engines that keep their own.
+    pub pages: usize,
 }
 
 /// Decodes groves until their forest has no more.

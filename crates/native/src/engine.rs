@@ -253,11 +253,12 @@ impl Run<'_> {
         draws.ok_or(EngineError::NotANumber)
     }
 
-    /// Hands back the groves that are done.
+    /// Hands back the groves that are done, and those that nobody wants any more.
     fn retire(&mut self, forest: &mut dyn Forest) {
         let mut at = 0;
         while at < self.plots.len() {
-            if self.plots[at].grove.is_done() {
+            let grove = &self.plots[at].grove;
+            if grove.is_done() || !forest.wants(grove) {
                 self.hand_back(at, forest);
             } else {
                 at += 1;
@@ -286,6 +287,7 @@ impl Run<'_> {
             decoded: self.retired + self.plots.iter().map(Plot::decoded).sum::<usize>(),
             live: slots().filter(|s| !s.is_set_aside()).count(),
             waiting: slots().filter(|s| s.is_set_aside()).count(),
+            pages: self.engine.pool.in_use(),
         }
     }
 }

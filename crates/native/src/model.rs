@@ -130,6 +130,11 @@ impl Model {
         self.embedding.bytes() + output + self.layers.iter().map(layer).sum::<usize>()
     }
 
+    /// What the model's files say of its shape.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     pub fn isa(&self) -> Isa {
         self.isa
     }

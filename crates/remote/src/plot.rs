@@ -157,6 +157,11 @@ impl Plot {
         self.slots[slot].stream = None;
     }
 
+    /// The streams that are still decoding for it, which nobody will listen to.
+    pub fn hang_up(&mut self) -> Vec<u64> {
+        self.slots.iter_mut().filter_map(|slot| slot.stream.take()).collect()
+    }
+
     /// Offers what has arrived, as far as the strategy will decide it. With `copies`, the server can copy a sequence for its
     /// twin, but only one that is not being decoded.
     pub fn settle(&mut self, copies: bool) -> Settled {

@@ -391,11 +391,16 @@ impl Run {
         }
     }
 
-    /// Hands back the groves that are done.
+    /// Hands back the groves that are done, and those that nobody wants any more.
     fn retire(&mut self, forest: &mut dyn Forest) {
-        let done = self.plots.iter().filter(|(_, plot)| plot.grove.is_done()).map(|(&number, _)| number);
-        for number in done.collect::<Vec<_>>() {
-            let Some(plot) = self.plots.remove(&number) else { continue };
+        let mut retires = |plot: &Plot| plot.grove.is_done() || !forest.wants(&plot.grove);
+        let retiring = self.plots.iter().filter(|(_, plot)| retires(plot)).map(|(&number, _)| number);
+        for number in retiring.collect::<Vec<_>>() {
+            let Some(mut plot) = self.plots.remove(&number) else { continue };
+            self.traffic.waste(plot.undecided());
+            for stream in plot.hang_up() {
+                self.part(Parting::Close(stream));
+            }
             self.retired += plot.decoded();
             forest.done(plot.grove);
         }
@@ -407,6 +412,7 @@ impl Run {
             decoded: self.retired + self.plots.values().map(Plot::decoded).sum::<usize>(),
             live,
             waiting: self.plots.values().map(Plot::live).sum::<usize>().saturating_sub(live),
+            pages: 0,
         }
     }
 }

@@ -10,6 +10,6 @@ mod sampling;
 pub use chat::ChatArgs;
 pub use engine::{EngineArgs, KvArg};
 pub use forking::{BaselineArgs, ForkingArgs, RuleArgs, recorded};
-pub use number::{at_least_one, at_least_zero, sequences};
+pub use number::{at_least_one, at_least_zero, positive_share, sequences};
 pub use remote::RemoteArgs;
 pub use sampling::{DrawArgs, SamplingArgs};

@@ -156,7 +156,9 @@ impl<'a> ScriptedEngine<'a> {
     /// Takes new groves while there is room, and brings back those that are done.
     fn exchange(&mut self, batch: &mut Vec<Growing>, forest: &mut dyn Forest) {
         loop {
-            for done in batch.extract_if(.., |g| g.grove.is_done()) {
+            for done in
+                batch.extract_if(.., |g| g.grove.is_done() || !forest.wants(&g.grove)).collect::<Vec<_>>()
+            {
                 forest.done(done.grove);
             }
             let room = batch.len() < self.schedule.width;
@@ -180,7 +182,7 @@ impl Engine for ScriptedEngine<'_> {
             let (grove, place) = self.choose(&batch);
             self.step(&mut batch[grove], place);
             let live = batch.iter().map(|g| g.live.len()).sum();
-            if forest.pulse(&Pulse { decoded: self.decoded, live, waiting: 0 }).is_break() {
+            if forest.pulse(&Pulse { decoded: self.decoded, live, ..Pulse::default() }).is_break() {
                 batch.into_iter().for_each(|growing| forest.done(growing.grove));
                 return Ok(());
             }

@@ -1,0 +1,184 @@
+//! `eager serve`: the model behind OpenAI's API, and a page that shows its trees.
+
+use std::io::IsTerminal;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, ValueEnum};
+use eager_core::Method;
+use eager_serve::{Defaults, Keys, Limits, Options, Server};
+use tracing_subscriber::EnvFilter;
+
+use crate::args::{EngineArgs, RemoteArgs, at_least_one, at_least_zero, positive_share, sequences};
+use crate::backend::Backend;
+use crate::session::Session;
+use crate::{Outcome, Usage};
+
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// A .gguf file, or a folder with config.json, tokenizer.json and *.safetensors [default: the embedded acorn]
+    #[arg(long)]
+    model: Option<PathBuf>,
+    /// The address to listen on; others than this machine can reach it only if it is not a loopback address
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    host: IpAddr,
+    #[arg(long, default_value_t = 8080)]
+    port: u16,
+    /// A file that says who may ask: a name, the SHA-256 of the key, and limits (n=, requests=, tokens-per-minute=) a line
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+    /// A folder with runs for the page to show
+    #[arg(long, value_name = "DIR")]
+    runs: Option<PathBuf>,
+    /// Use the thresholds of this model: acorn, SmolLM3-3B, Qwen3-4B, DeepSeek-R1-0528-Qwen3-8B or gpt-oss-20b
+    #[arg(long)]
+    profile: Option<String>,
+    #[command(flatten)]
+    defaults: DefaultArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    log: LogArgs,
+    #[command(flatten)]
+    remote: RemoteArgs,
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+/// What a request that does not say gets.
+#[derive(Debug, Clone, ClapArgs)]
+#[command(next_help_heading = "Defaults of a request")]
+struct DefaultArgs {
+    /// full-parallel, eager-init, eager-adapt, esc or deepconf
+    #[arg(long, default_value = "eager-init")]
+    method: Method,
+    /// Entropy, in nats, from which a step forks [default: what suits the model]
+    #[arg(long, value_parser = at_least_zero, allow_negative_numbers = true)]
+    theta: Option<f32>,
+    /// The temperature; theta was found at this one
+    #[arg(long, default_value_t = 0.6, value_parser = at_least_zero, allow_negative_numbers = true)]
+    temperature: f32,
+    #[arg(long, default_value_t = 0.95, value_parser = positive_share, allow_negative_numbers = true)]
+    top_p: f32,
+}
+
+/// What requests may ask for, and how much of it there may be.
+#[derive(Debug, Clone, ClapArgs)]
+#[command(next_help_heading = "Limits")]
+struct LimitArgs {
+    /// Highest n of a request
+    #[arg(long, default_value_t = 128, value_parser = sequences)]
+    max_n: usize,
+    /// Most tokens of one sequence [default: what the context leaves]
+    #[arg(long, value_parser = at_least_one)]
+    max_tokens: Option<usize>,
+    /// Most prompts that wait; whoever comes then is told to come back
+    #[arg(long, default_value_t = 256, value_parser = at_least_one)]
+    queue: usize,
+    /// Most KiB of a request
+    #[arg(long, default_value_t = 2048, value_parser = at_least_one)]
+    max_body: usize,
+    /// Seconds after which a request gets what there is
+    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    time: u64,
+    /// Most connections at a time
+    #[arg(long, default_value_t = 1024, value_parser = at_least_one)]
+    connections: usize,
+    /// Seconds that requests may go on when the server is told to stop
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(0..=3600))]
+    grace: u64,
+}
+
+#[derive(Debug, Clone, ClapArgs)]
+#[command(next_help_heading = "Log")]
+struct LogArgs {
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    log: LogFormat,
+    /// What is logged, such as `debug` or `eager_serve=debug`
+    #[arg(long, env = "EAGER_LOG", default_value = "info")]
+    log_level: String,
+    /// Log what people ask. Without it no prompt is ever written down
+    #[arg(long)]
+    log_prompts: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// A line for people
+    Text,
+    /// An object for programs
+    Json,
+}
+
+pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    if matches!(args.defaults.method, Method::Eager(_)) {
+        let why =
+            "full eager decides by the right answer, which only a request can know; use --method eager-adapt";
+        return Err(Usage(why.to_owned()).into());
+    }
+    args.log.start()?;
+    let keys = args.keys.as_deref().map(Keys::read).transpose().map_err(|error| Usage(error.to_string()))?;
+    if let Some(runs) = args.runs.as_ref().filter(|runs| !runs.is_dir()) {
+        return Err(Usage(format!("there is no folder {}", runs.display())).into());
+    }
+    let mut session = Session::open(args.model.as_deref(), &args.engine, &args.remote)?;
+    session.use_profile(args.profile.as_deref())?;
+    if args.defaults.theta.is_none() && args.defaults.method.forks() && !session.profile.is_calibrated() {
+        let theta = session.profile.theta(args.defaults.method);
+        eprintln!("eager: {} has no calibrated theta; forking at {theta} (set --theta)", session.name);
+    }
+    let (engine, model) = session.into_served(&args.engine)?;
+    let width = match &engine {
+        Backend::Embedded(_) => args.engine.rows,
+        Backend::Remote(servers) => servers.streams(),
+    };
+    let (name, options) = (model.name.clone(), args.options(keys, width));
+    let server = Server::start(engine, model, options)?;
+    eprintln!(
+        "eager: serving {name} at http://{0} (OpenAI's API at http://{0}/v1); Ctrl-C ends",
+        server.address()
+    );
+    server.run()?;
+    Ok(Outcome::Done)
+}
+
+impl Args {
+    fn options(self, keys: Option<Keys>, width: usize) -> Options {
+        let DefaultArgs { method, theta, temperature, top_p } = self.defaults;
+        let limits = Limits {
+            sequences: self.limits.max_n,
+            tokens: self.limits.max_tokens.unwrap_or(usize::MAX),
+            queue: self.limits.queue,
+            body: self.limits.max_body.saturating_mul(1024),
+            time: Duration::from_secs(self.limits.time),
+            connections: self.limits.connections,
+            grace: Duration::from_secs(self.limits.grace),
+            ..Limits::default()
+        };
+        Options {
+            address: SocketAddr::new(self.host, self.port),
+            limits,
+            defaults: Defaults { method, temperature, top_p, theta },
+            keys,
+            runs: self.runs,
+            log_prompts: self.log.log_prompts,
+            width,
+        }
+    }
+}
+
+impl LogArgs {
+    fn start(&self) -> Result<(), Usage> {
+        let filter = EnvFilter::try_new(&self.log_level)
+            .map_err(|error| Usage(format!("--log-level {}: {error}", self.log_level)))?;
+        let colours = std::io::stderr().is_terminal();
+        let log =
+            tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr);
+        match self.log {
+            LogFormat::Text => log.init(),
+            LogFormat::Json => log.json().init(),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,391 @@
+//! A request while its trees grow: from what was asked to the last token.
+//!
+//! The prompts of a request grow together. A method with a second pass goes on with a prompt when its first pass is done
+//! and its answers have been looked at. Over one prompt the budget of that pass is what the first left of `n`, so there are
+//! never more than `n` sequences: EAGer-adapt spends it where the sequences do not agree, full EAGer where none is right.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use eager_core::method::Standing;
+use eager_core::strategy::Init;
+use eager_core::{
+    AdaptTo, Answers, Forking, Grove, Judged, Key, Outcome, Plan, Prompt, Reallocation, Settings, Strategy,
+    Token, Tree,
+};
+use eager_grade::Grader;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::timeout_at;
+use tracing::info;
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::keys::Visit;
+use crate::metrics::Counters;
+use crate::model::{Model, Speech};
+use crate::options::{Defaults, Limits};
+use crate::queue::{Order, Refusal, Ticket};
+use crate::request::{Ask, Beginning};
+use crate::voice::Voice;
+use crate::watched::{Detail, End, Herald, News, Watched};
+
+/// What the sequences of a tree would have cost without sharing their beginnings.
+pub fn full_parallel(tree: &Tree) -> usize {
+    tree.sequences().iter().map(|s| s.len()).sum()
+}
+
+/// A request with its prompts as tokens, ready to be grown.
+#[derive(Debug, Clone)]
+pub struct Seed {
+    pub ask: Arc<Ask>,
+    pub model: Arc<Model>,
+    pub prompts: Vec<Arc<[Token]>>,
+    pub plan: Plan,
+    settings: Vec<Arc<Settings>>,
+}
+
+impl Seed {
+    /// Turns text into tokens and sees that it fits.
+    pub fn new(ask: Ask, model: &Arc<Model>, limits: &Limits, defaults: &Defaults) -> Result<Self, ApiError> {
+        let prompts = tokens(&ask.beginning, model)?;
+        let settings = prompts.iter().map(|p| settings(&ask, model, limits, p)).collect::<Result<_, _>>()?;
+        let theta = ask.theta.or(defaults.theta).unwrap_or_else(|| model.profile.theta(ask.method));
+        let seed = ask.seed.unwrap_or_else(random);
+        let plan = Plan { adapt_to: AdaptTo::Divided, ..Plan::new(seed, Forking::new(theta, ask.n)) };
+        Ok(Seed { ask: Arc::new(ask), model: Arc::clone(model), prompts, plan, settings })
+    }
+
+    pub fn prompt_tokens(&self) -> usize {
+        self.prompts.iter().map(|prompt| prompt.len()).sum()
+    }
+
+    /// Most tokens of a sequence.
+    pub fn max_tokens(&self) -> usize {
+        self.settings.iter().map(|s| s.max_tokens).max().unwrap_or(0)
+    }
+
+    /// Says a sequence from its beginning, up to a stop string.
+    pub fn voice(&self) -> Voice {
+        Voice::new(Arc::clone(&self.model.words), Arc::clone(&self.ask.stops))
+    }
+
+    pub fn grader(&self) -> Grader {
+        Grader::Math { gold: self.ask.answer.clone().unwrap_or_default() }
+    }
+
+    fn watched(&self, strategy: Box<dyn Strategy>, herald: &Herald, detail: Detail) -> Box<dyn Strategy> {
+        let silence = (!self.ask.stops.is_empty()).then(|| self.voice());
+        Box::new(Watched::new(strategy, herald.clone(), detail, silence))
+    }
+
+    /// The first pass over a prompt.
+    fn plant(&self, index: usize, herald: &Herald, detail: Detail) -> Grove {
+        let reader = Reader { words: Arc::clone(&self.model.words), grader: self.grader() };
+        let prompt = Prompt {
+            tokens: Arc::clone(&self.prompts[index]),
+            settings: Arc::clone(&self.settings[index]),
+            key: fingerprint(&self.prompts[index]),
+            answers: Some(Arc::new(reader)),
+        };
+        let strategy = self.watched(self.plan.opening(self.ask.method, &prompt), herald, detail);
+        Grove::new(index, Key::prompt(self.plan.seed, prompt.key), prompt.tokens, prompt.settings, strategy)
+    }
+
+    /// The second pass over a prompt, if it deserves one.
+    fn second(&self, tree: &Tree) -> Option<Box<dyn Strategy>> {
+        let how = self.ask.method.reallocation()?;
+        let graded = grade(self, tree);
+        let standing = Standing { sequences: tree.len(), finished: true, judged: Judged::from(&graded) };
+        let extra = self.plan.extra(self.ask.method, &[standing]).first().copied().unwrap_or(0);
+        match how {
+            _ if extra == 0 => None,
+            Reallocation::Regrow => Some(self.plan.reallocate(how, tree.len(), extra)),
+            // The paper's rerun may have as many sequences again; here the client has said how many there are.
+            Reallocation::Rerun => {
+                let theta = self.plan.forking.relaxed_theta();
+                Some(Box::new(Init::new(Forking { cap: extra, theta, ..self.plan.forking.clone() })))
+            }
+        }
+    }
+}
+
+/// Finds the answers of a tree's sequences and judges them. One that was given up has none.
+pub fn grade(seed: &Seed, tree: &Tree) -> Outcome {
+    let texts: Vec<String> = tree.ids().map(|id| seed.model.words.decode(&tree.path(id))).collect();
+    let grades = seed.grader().grade_all(&texts);
+    let (answers, correct) = grades.into_iter().map(|grade| (grade.answer, grade.correct)).unzip();
+    Outcome { answers, correct, weights: tree.weights(), tokens: tree.tokens_generated() }
+}
+
+/// Reads answers for the methods that look at them while they sample.
+#[derive(Debug)]
+struct Reader {
+    words: Arc<dyn Speech>,
+    grader: Grader,
+}
+
+impl Answers for Reader {
+    fn answers(&self, paths: &[Vec<Token>]) -> Vec<Option<String>> {
+        let texts: Vec<String> = paths.iter().map(|path| self.words.decode(path)).collect();
+        self.grader.grade_all(&texts).into_iter().map(|grade| grade.answer).collect()
+    }
+}
+
+fn tokens(beginning: &Beginning, model: &Model) -> Result<Vec<Arc<[Token]>>, ApiError> {
+    let words = &model.words;
+    let of_text = |param: &str, tokens: Result<Vec<Token>, String>| match tokens {
+        Ok(tokens) => Ok(tokens.into()),
+        Err(why) => Err(ApiError::bad(param, why)),
+    };
+    match beginning {
+        Beginning::Chat(messages) => Ok(vec![of_text("messages", words.converse(messages))?]),
+        Beginning::Texts(texts) => texts.iter().map(|text| of_text("prompt", words.encode(text))).collect(),
+        Beginning::Tokens(all) => Ok(all.iter().map(|tokens| tokens.as_slice().into()).collect()),
+    }
+}
+
+/// The settings of a prompt; an error where the engine would refuse it, for that would end the run for everybody.
+fn settings(ask: &Ask, model: &Model, limits: &Limits, prompt: &[Token]) -> Result<Arc<Settings>, ApiError> {
+    let param = if matches!(ask.beginning, Beginning::Chat(_)) { "messages" } else { "prompt" };
+    if prompt.is_empty() {
+        return Err(ApiError::bad(param, "the prompt is empty"));
+    }
+    if let Some(token) = prompt.iter().find(|&&token| token as usize >= model.vocab) {
+        return Err(ApiError::bad(param, format!("the model has no token {token}")));
+    }
+    let room = model.context.saturating_sub(prompt.len());
+    let asked = ask.max_tokens.unwrap_or(1);
+    if room < asked {
+        let message = format!(
+            "the prompt has {} tokens and may grow by {asked}, but the context of {} is {}; shorten it or ask for fewer",
+            prompt.len(),
+            model.name,
+            model.context
+        );
+        return Err(ApiError { code: Some("context_length_exceeded"), ..ApiError::bad(param, message) });
+    }
+    let asked = ask.max_tokens.unwrap_or(usize::MAX);
+    Ok(Arc::new(Settings {
+        sampling: ask.sampling,
+        max_tokens: asked.min(room).min(limits.tokens),
+        stop: model.stop.clone(),
+        reasoning_end: model.reasoning_end.clone(),
+        ..Settings::default()
+    }))
+}
+
+/// A seed for those who did not name one.
+fn random() -> u64 {
+    getrandom::u64().unwrap_or_else(|_| {
+        let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+        since.as_nanos() as u64
+    })
+}
+
+/// A number for a prompt (FNV-1a over its tokens), so that the same prompt with the same seed grows the same tree.
+pub fn fingerprint(prompt: &[Token]) -> u64 {
+    let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    prompt.iter().flat_map(|token| token.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325, fold)
+}
+
+/// Why a request got less than it asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    Time,
+    Shutdown,
+}
+
+impl Cut {
+    pub fn name(self) -> &'static str {
+        match self {
+            Cut::Time => "time",
+            Cut::Shutdown => "shutdown",
+        }
+    }
+}
+
+/// What a request hears.
+#[derive(Debug)]
+pub enum Event {
+    News(usize, News),
+    /// Nothing more happens to this prompt.
+    Grown(usize, Box<Tree>),
+}
+
+/// What the answers of a first pass lead to.
+enum After {
+    Done(Box<Tree>),
+    More(Box<Grove>),
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub struct Growth {
+    pub seed: Arc<Seed>,
+    ticket: Ticket,
+    visit: Option<Arc<Visit>>,
+    detail: Detail,
+    to: UnboundedSender<(usize, News)>,
+    from: UnboundedReceiver<(usize, News)>,
+    /// For each prompt, whether its second pass has begun.
+    second: Vec<bool>,
+    left: usize,
+    pub begun: Instant,
+    deadline: tokio::time::Instant,
+    /// Set when something came back before it was done.
+    pub cut: Option<Cut>,
+    counters: Arc<Counters>,
+    decoded: usize,
+    sequences: usize,
+}
+
+impl Growth {
+    pub fn begin(
+        seed: Seed,
+        app: &App,
+        client: &Arc<str>,
+        visit: Option<Visit>,
+        detail: Detail,
+    ) -> Result<Self, ApiError> {
+        let (to, from) = unbounded_channel();
+        let (seed, visit) = (Arc::new(seed), visit.map(Arc::new));
+        let order = |prompt: usize| {
+            let herald = Herald { prompt, to: to.clone() };
+            let grove = seed.plant(prompt, &herald, detail);
+            Order { grove, cap: seed.ask.n, herald, visit: visit.clone() }
+        };
+        let prompts = seed.prompts.len();
+        let ticket =
+            app.queue.submit(client, (0..prompts).map(order).collect()).map_err(|refusal| match refusal {
+                Refusal::Full => ApiError::busy("as many requests wait as may; try again in a moment"),
+                Refusal::Closed => ApiError::unavailable("the server is going down"),
+            })?;
+        let begun = Instant::now();
+        let deadline = tokio::time::Instant::from_std(begun) + app.options.limits.time;
+        let (second, counters) = (vec![false; prompts], Arc::clone(&app.counters));
+        Ok(Growth {
+            seed,
+            ticket,
+            visit,
+            detail,
+            to,
+            from,
+            second,
+            left: prompts,
+            begun,
+            deadline,
+            cut: None,
+            counters,
+            decoded: 0,
+            sequences: 0,
+        })
+    }
+
+    /// What happens next; `None` when all prompts are done.
+    pub async fn next(&mut self) -> Result<Option<Event>, ApiError> {
+        while self.left > 0 {
+            let received = match timeout_at(self.deadline, self.from.recv()).await {
+                Ok(received) => received,
+                Err(_) => {
+                    self.cut = Some(Cut::Time);
+                    self.ticket.cut();
+                    self.from.recv().await
+                }
+            };
+            // The channel cannot close: one end of it is ours.
+            let Some(received) = received else { break };
+            if let Some(event) = self.hear(received).await? {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What has happened already, without waiting for more.
+    pub async fn ready(&mut self) -> Result<Option<Event>, ApiError> {
+        while let Ok(received) = self.from.try_recv() {
+            if let Some(event) = self.hear(received).await? {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn hear(&mut self, (prompt, news): (usize, News)) -> Result<Option<Event>, ApiError> {
+        match news {
+            News::Back { end: End::Failed(why), .. } => {
+                Err(ApiError::internal(&format!("the engine stopped: {why}")))
+            }
+            News::Back { tree, end: End::Cut } => {
+                self.cut.get_or_insert(Cut::Shutdown);
+                Ok(Some(self.grown(prompt, tree)))
+            }
+            News::Back { tree, end: End::Whole } => self.go_on(prompt, tree).await,
+            news => Ok(Some(Event::News(prompt, news))),
+        }
+    }
+
+    /// Begins the second pass of a prompt, or says that it is done.
+    async fn go_on(&mut self, prompt: usize, tree: Box<Tree>) -> Result<Option<Event>, ApiError> {
+        let again = std::mem::replace(&mut self.second[prompt], true);
+        if again || self.seed.ask.method.reallocation().is_none() {
+            return Ok(Some(self.grown(prompt, tree)));
+        }
+        let (seed, herald) = (Arc::clone(&self.seed), Herald { prompt, to: self.to.clone() });
+        let (detail, telling) = (self.detail, herald.clone());
+        // Reading answers is work, and this thread has others to serve.
+        let looked = tokio::task::spawn_blocking(move || match seed.second(&tree) {
+            None => After::Done(tree),
+            Some(strategy) => {
+                let strategy = seed.watched(strategy, &telling, detail);
+                let (tokens, settings) = (seed.prompts[prompt].clone(), seed.settings[prompt].clone());
+                After::More(Box::new(Grove::resume(prompt, tokens, settings, *tree, strategy)))
+            }
+        });
+        match looked.await.map_err(|_| ApiError::internal("the answers could not be read"))? {
+            After::Done(tree) => Ok(Some(self.grown(prompt, tree))),
+            After::More(grove) => {
+                let (grove, cap) = (*grove, self.seed.ask.n);
+                self.ticket.go_on(Order { grove, cap, herald, visit: self.visit.clone() });
+                Ok(None)
+            }
+        }
+    }
+
+    fn grown(&mut self, prompt: usize, tree: Box<Tree>) -> Event {
+        self.left -= 1;
+        self.decoded += tree.tokens_generated();
+        self.sequences += tree.len();
+        Event::Grown(prompt, tree)
+    }
+
+    /// Grows to the end; the trees, in the order of the prompts.
+    pub async fn finish(&mut self, mut heard: impl FnMut(usize, News)) -> Result<Vec<Tree>, ApiError> {
+        let mut trees: Vec<Option<Tree>> = vec![None; self.seed.prompts.len()];
+        while let Some(event) = self.next().await? {
+            match event {
+                Event::News(prompt, news) => heard(prompt, news),
+                Event::Grown(prompt, tree) => trees[prompt] = Some(*tree),
+            }
+        }
+        let trees: Vec<Tree> = trees.into_iter().flatten().collect();
+        if trees.iter().all(|tree| tree.tokens_generated() == 0) {
+            return Err(ApiError::unavailable("there was no time to begin; try again later"));
+        }
+        Ok(trees)
+    }
+}
+
+/// A request is over when nobody looks at it any more, whether it was grown to the end or its client went away.
+impl Drop for Growth {
+    fn drop(&mut self) {
+        let Growth { decoded, sequences, .. } = *self;
+        let (seconds, cut) = (self.begun.elapsed(), self.cut.map(Cut::name));
+        if self.left == 0 {
+            self.counters.grown(seconds);
+            info!(decoded, sequences, cut, seconds = seconds.as_secs_f64(), "grown");
+        } else {
+            info!(seconds = seconds.as_secs_f64(), "given up");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! How a server is set up.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use eager_core::Method;
+
+use crate::keys::Keys;
+
+/// Everything about a server but its model.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub address: SocketAddr,
+    pub limits: Limits,
+    pub defaults: Defaults,
+    /// Who may ask; nobody is turned away without it.
+    pub keys: Option<Keys>,
+    /// A folder with runs to show.
+    pub runs: Option<PathBuf>,
+    /// Write prompts into the log.
+    pub log_prompts: bool,
+    /// Sequences that the engine decodes at a time.
+    pub width: usize,
+}
+
+/// What a request may ask for, and how much there may be of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Highest `n`.
+    pub sequences: usize,
+    /// Most tokens of one sequence; the context is a limit in any case.
+    pub tokens: usize,
+    /// Prompts of one request.
+    pub prompts: usize,
+    /// Prompts that wait.
+    pub queue: usize,
+    /// Bytes of a request.
+    pub body: usize,
+    /// How long a request may take. After that it gets what there is.
+    pub time: Duration,
+    /// How long a client may take to send a request.
+    pub patience: Duration,
+    /// Connections at a time.
+    pub connections: usize,
+    /// How long requests may go on when the server is told to stop.
+    pub grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            sequences: 128,
+            tokens: usize::MAX,
+            prompts: 64,
+            queue: 256,
+            body: 2 << 20,
+            time: Duration::from_secs(600),
+            patience: Duration::from_secs(15),
+            connections: 1024,
+            grace: Duration::from_secs(20),
+        }
+    }
+}
+
+/// What a request that does not say gets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Defaults {
+    pub method: Method,
+    pub temperature: f32,
+    pub top_p: f32,
+    /// Entropy from which a step forks; `None` leaves it to the model.
+    pub theta: Option<f32>,
+}
+
+impl Default for Defaults {
+    /// The temperature is the one at which thresholds were found, not OpenAI's.
+    fn default() -> Self {
+        Defaults { method: Method::EagerInit, temperature: 0.6, top_p: 0.95, theta: None }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            address: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            limits: Limits::default(),
+            defaults: Defaults::default(),
+            keys: None,
+            runs: None,
+            log_prompts: false,
+            width: 256,
+        }
+    }
+}

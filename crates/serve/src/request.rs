@@ -1,0 +1,375 @@
+//! A request as it comes, and as it is meant.
+//!
+//! [`Body`] is what clients may send; [`Body::read`] turns it into an [`Ask`], in which every number is in range and every
+//! word is known, or into an error that names the field. Fields that OpenAI's API has and that would change the answer are
+//! refused when they ask for something; whatever else is unknown is ignored, as clients send all sorts of it.
+
+use std::sync::Arc;
+
+use eager_core::grove::TOP_K;
+use eager_core::{Method, Reallocation, Sampling, Token};
+use eager_native::load::Message;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::error::ApiError;
+use crate::options::{Defaults, Limits};
+
+/// Stop strings of a request: as many as OpenAI takes.
+const STOPS: usize = 4;
+/// Bytes of one of them.
+const STOP_BYTES: usize = 1000;
+
+/// What was asked for, in the words of OpenAI's API and ours.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Body {
+    pub messages: Option<Vec<Turn>>,
+    pub prompt: Option<PromptBody>,
+    n: Option<i64>,
+    max_tokens: Option<i64>,
+    max_completion_tokens: Option<i64>,
+    temperature: Option<f64>,
+    top_p: Option<f64>,
+    stop: Option<OneOrMore>,
+    seed: Option<i64>,
+    logprobs: Option<LogprobsBody>,
+    top_logprobs: Option<i64>,
+    stream: Option<bool>,
+    stream_options: Option<StreamOptions>,
+    eager: Option<EagerBody>,
+    // What would change the answer if it were honoured.
+    frequency_penalty: Option<f64>,
+    presence_penalty: Option<f64>,
+    logit_bias: Option<Value>,
+    response_format: Option<ResponseFormat>,
+    tools: Option<Vec<Value>>,
+    functions: Option<Vec<Value>>,
+    echo: Option<bool>,
+    suffix: Option<String>,
+    best_of: Option<i64>,
+}
+
+/// One turn of a conversation.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Turn {
+    role: String,
+    content: Option<Content>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Part {
+    #[serde(rename = "type")]
+    kind: String,
+    text: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub enum PromptBody {
+    Text(String),
+    Texts(Vec<String>),
+    Tokens(Vec<Token>),
+    Several(Vec<Vec<Token>>),
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum LogprobsBody {
+    /// Of chats.
+    Asked(bool),
+    /// Of completions.
+    Number(i64),
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct StreamOptions {
+    include_usage: Option<bool>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct ResponseFormat {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+/// How to grow the tree.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EagerBody {
+    theta: Option<f64>,
+    method: Option<String>,
+    reallocation: Option<String>,
+    vote: Option<Vote>,
+    /// The right answer, where it is known: full EAGer looks at it.
+    answer: Option<String>,
+}
+
+/// What is returned of the sequences.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Vote {
+    /// All of them.
+    #[default]
+    All,
+    /// One that gives the answer that most of them give.
+    Majority,
+}
+
+/// Which of the two APIs it came by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Chat,
+    Completion,
+}
+
+/// What to continue.
+#[derive(Debug, Clone)]
+pub enum Beginning {
+    Chat(Vec<Message>),
+    Texts(Vec<String>),
+    Tokens(Vec<Vec<Token>>),
+}
+
+/// A request that makes sense.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    pub kind: Kind,
+    pub beginning: Beginning,
+    /// The cap on sequences of each prompt.
+    pub n: usize,
+    /// Most tokens of a sequence; `None` is what the context leaves.
+    pub max_tokens: Option<usize>,
+    pub sampling: Sampling,
+    pub stops: Arc<[String]>,
+    pub seed: Option<u64>,
+    /// How many of the best candidates are reported with every token; `None`: no log-probabilities at all.
+    pub logprobs: Option<usize>,
+    pub stream: bool,
+    pub include_usage: bool,
+    pub method: Method,
+    pub theta: Option<f32>,
+    /// The client knows EAGer: it wants to hear how the tree grew.
+    pub eager: bool,
+    pub vote: Vote,
+    pub answer: Option<String>,
+}
+
+impl Body {
+    /// Reads JSON. A body that is nested too deep or is no JSON at all is the client's mistake.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ApiError> {
+        serde_json::from_slice(bytes).map_err(|error| {
+            let message = format!("the body is not a request that is understood here: {error}");
+            ApiError::new(axum::http::StatusCode::BAD_REQUEST, message)
+        })
+    }
+
+    pub fn read(self, kind: Kind, limits: &Limits, defaults: &Defaults) -> Result<Ask, ApiError> {
+        self.refuse_unsupported()?;
+        let max_tokens = match (self.max_completion_tokens, self.max_tokens) {
+            (Some(most), _) => Some(whole("max_completion_tokens", most, 1, i64::MAX)?),
+            (None, Some(most)) => Some(whole("max_tokens", most, 1, i64::MAX)?),
+            (None, None) => None,
+        };
+        let n = self.n.map_or(Ok(1), |n| whole("n", n, 1, limits.sequences as i64))?;
+        let sampling = Sampling {
+            temperature: self
+                .temperature
+                .map_or(Ok(defaults.temperature), |t| within("temperature", t, 0.0, 2.0))?,
+            top_p: self.top_p.map_or(Ok(defaults.top_p), |p| within("top_p", p, f64::MIN_POSITIVE, 1.0))?,
+            top_k: 0,
+            min_p: 0.0,
+        };
+        let eager = self.eager.clone().unwrap_or_default();
+        let (method, theta) = eager.method(defaults.method)?;
+        Ok(Ask {
+            kind,
+            n,
+            max_tokens,
+            sampling,
+            stops: self.stops()?,
+            // Any number will do, a negative one too.
+            seed: self.seed.map(|seed| seed as u64),
+            logprobs: self.logprobs(kind)?,
+            stream: self.stream.unwrap_or(false),
+            include_usage: self.stream_options.as_ref().and_then(|o| o.include_usage).unwrap_or(false),
+            method,
+            theta,
+            eager: self.eager.is_some(),
+            vote: eager.vote.unwrap_or_default(),
+            answer: eager.answer,
+            beginning: self.beginning(kind, limits)?,
+        })
+    }
+
+    fn refuse_unsupported(&self) -> Result<(), ApiError> {
+        let empty = |value: &Value| match value {
+            Value::Null => true,
+            Value::Object(fields) => fields.is_empty(),
+            _ => false,
+        };
+        let asked = [
+            ("frequency_penalty", self.frequency_penalty.is_some_and(|p| p != 0.0)),
+            ("presence_penalty", self.presence_penalty.is_some_and(|p| p != 0.0)),
+            ("logit_bias", self.logit_bias.as_ref().is_some_and(|bias| !empty(bias))),
+            ("response_format", self.response_format.as_ref().is_some_and(|f| f.kind != "text")),
+            ("tools", self.tools.as_ref().is_some_and(|tools| !tools.is_empty())),
+            ("functions", self.functions.as_ref().is_some_and(|functions| !functions.is_empty())),
+            ("echo", self.echo == Some(true)),
+            ("suffix", self.suffix.as_ref().is_some_and(|suffix| !suffix.is_empty())),
+            ("best_of", self.best_of.is_some_and(|best| Some(best) != self.n.or(Some(1)))),
+        ];
+        match asked.into_iter().find(|(_, asked)| *asked) {
+            Some((param, _)) => Err(ApiError::unsupported(param)),
+            None => Ok(()),
+        }
+    }
+
+    fn stops(&self) -> Result<Arc<[String]>, ApiError> {
+        let stops = match self.stop.clone() {
+            None => Vec::new(),
+            Some(OneOrMore::One(stop)) => vec![stop],
+            Some(OneOrMore::More(stops)) => stops,
+        };
+        if stops.len() > STOPS {
+            return Err(ApiError::bad(
+                "stop",
+                format!("there may be {STOPS} stop strings, not {}", stops.len()),
+            ));
+        }
+        if stops.iter().any(|stop| stop.is_empty() || stop.len() > STOP_BYTES) {
+            return Err(ApiError::bad("stop", format!("a stop string has 1 to {STOP_BYTES} bytes")));
+        }
+        Ok(stops.into())
+    }
+
+    fn logprobs(&self, kind: Kind) -> Result<Option<usize>, ApiError> {
+        let most = TOP_K as i64;
+        match (kind, &self.logprobs) {
+            (Kind::Chat, Some(LogprobsBody::Asked(true))) => {
+                let top = self.top_logprobs.map_or(Ok(0), |top| whole("top_logprobs", top, 0, most))?;
+                Ok(Some(top))
+            }
+            (Kind::Chat, Some(LogprobsBody::Number(_))) => {
+                Err(ApiError::bad("logprobs", "logprobs is true or false"))
+            }
+            (Kind::Chat, _) => match self.top_logprobs {
+                Some(top) if top != 0 => {
+                    Err(ApiError::bad("top_logprobs", "top_logprobs needs logprobs to be true"))
+                }
+                _ => Ok(None),
+            },
+            (Kind::Completion, Some(LogprobsBody::Number(top))) => whole("logprobs", *top, 0, most).map(Some),
+            (Kind::Completion, Some(LogprobsBody::Asked(true))) => {
+                Err(ApiError::bad("logprobs", format!("logprobs is a number from 0 to {most}")))
+            }
+            (Kind::Completion, _) => Ok(None),
+        }
+    }
+
+    fn beginning(self, kind: Kind, limits: &Limits) -> Result<Beginning, ApiError> {
+        if kind == Kind::Chat {
+            let turns = self.messages.ok_or_else(|| ApiError::bad("messages", "messages are missing"))?;
+            if turns.is_empty() {
+                return Err(ApiError::bad("messages", "messages are empty; a conversation has at least one"));
+            }
+            return turns.into_iter().map(Turn::message).collect::<Result<_, _>>().map(Beginning::Chat);
+        }
+        let prompt = self.prompt.ok_or_else(|| ApiError::bad("prompt", "the prompt is missing"))?;
+        let (beginning, prompts) = match prompt {
+            PromptBody::Text(text) => (Beginning::Texts(vec![text]), 1),
+            // An empty list is a list of nothing, whatever it was meant to hold.
+            PromptBody::Texts(texts) => (Beginning::Texts(texts.clone()), texts.len()),
+            PromptBody::Tokens(tokens) => (Beginning::Tokens(vec![tokens]), 1),
+            PromptBody::Several(all) => (Beginning::Tokens(all.clone()), all.len()),
+        };
+        match prompts {
+            0 => Err(ApiError::bad("prompt", "the list of prompts is empty")),
+            _ if prompts > limits.prompts => {
+                let message = format!("a request may have {} prompts, not {prompts}", limits.prompts);
+                Err(ApiError::bad("prompt", message))
+            }
+            _ => Ok(beginning),
+        }
+    }
+}
+
+impl Turn {
+    fn message(self) -> Result<Message, ApiError> {
+        let text = match self.content {
+            None => String::new(),
+            Some(Content::Text(text)) => text,
+            Some(Content::Parts(parts)) => {
+                if let Some(part) = parts.iter().find(|part| part.kind != "text") {
+                    let message = format!("this model reads text only, not \"{}\"", part.kind);
+                    return Err(ApiError::bad("messages", message));
+                }
+                parts.into_iter().filter_map(|part| part.text).collect()
+            }
+        };
+        Ok(Message::new(self.role, text))
+    }
+}
+
+impl EagerBody {
+    fn method(&self, default: Method) -> Result<(Method, Option<f32>), ApiError> {
+        let method = match &self.method {
+            None => default,
+            Some(name) => name.parse().map_err(|error| ApiError::bad("eager.method", format!("{error}")))?,
+        };
+        let how = match self.reallocation.as_deref() {
+            None => None,
+            Some("rerun") => Some(Reallocation::Rerun),
+            Some("regrow") => Some(Reallocation::Regrow),
+            Some(_) => return Err(ApiError::bad("eager.reallocation", "reallocation is rerun or regrow")),
+        };
+        let method = match (method, how) {
+            (method, None) => method,
+            (Method::EagerAdapt(_), Some(how)) => Method::EagerAdapt(how),
+            (Method::Eager(_), Some(how)) => Method::Eager(how),
+            (method, Some(_)) => {
+                let message = format!("{method} has no second pass; use eager-adapt or eager");
+                return Err(ApiError::bad("eager.reallocation", message));
+            }
+        };
+        if matches!(method, Method::Eager(_)) && self.answer.is_none() {
+            let message = "full eager decides by the right answer: give eager.answer, or use eager-adapt";
+            return Err(ApiError::bad("eager.answer", message));
+        }
+        // No step can be less sure than one whose candidates are all as likely.
+        let highest = (TOP_K as f64).ln();
+        let theta = self.theta.map(|theta| within("eager.theta", theta, 0.0, highest)).transpose()?;
+        Ok((method, theta))
+    }
+}
+
+fn whole(param: &str, value: i64, least: i64, most: i64) -> Result<usize, ApiError> {
+    if (least..=most).contains(&value) {
+        return Ok(usize::try_from(value).unwrap_or(usize::MAX));
+    }
+    let range =
+        if most == i64::MAX { format!("at least {least}") } else { format!("from {least} to {most}") };
+    Err(ApiError::bad(param, format!("{param} must be {range}, not {value}")))
+}
+
+fn within(param: &str, value: f64, least: f64, most: f64) -> Result<f32, ApiError> {
+    // A number that is none is in no range.
+    if (least..=most).contains(&value) {
+        return Ok(value as f32);
+    }
+    let least = if least == f64::MIN_POSITIVE { "above 0".to_owned() } else { format!("at least {least}") };
+    Err(ApiError::bad(param, format!("{param} must be {least} and at most {most:.3}, not {value}")))
+}

@@ -1,0 +1,113 @@
+//! Who may ask, how much, and who comes first.
+
+use std::time::{Duration, Instant};
+
+use eager_serve::{Keys, Limits, Options};
+use serde_json::{Value, json};
+
+use crate::service::{EASY, HARD, Service, chat};
+
+/// SHA-256 of "alpha" and of "beta".
+const KEYS: &str = "
+alice 8ed3f6ad685b959ead7022518e1af76cd816f8e8ec7ccdda1ed4018e8f2223f8  n=4 requests=1
+bob   f44e64e75f3948e9f73f8dfa94721c4ce8cbb4f265c4790c702b2d41cfbf2753  tokens-per-minute=30
+";
+
+#[tokio::test]
+async fn keys_open_the_door_and_limit_what_is_taken() {
+    let keys = Keys::parse(KEYS, "keys").unwrap();
+    let service = Service::with(Options { keys: Some(keys), ..Options::default() });
+    let ask = |key: &str, more: Value| {
+        let request = service.client.post(service.url("/v1/chat/completions")).json(&chat(HARD, more));
+        request.bearer_auth(key).send()
+    };
+    assert_eq!(service.get("/healthz").await.status(), 200, "health needs no key");
+    for path in ["/v1/models", "/metrics", "/eager/runs"] {
+        assert_eq!(service.get(path).await.status(), 401, "{path}");
+    }
+    for key in ["", "gamma", "alphaa"] {
+        let refused = ask(key, json!({})).await.unwrap();
+        assert_eq!(refused.status(), 401);
+        assert_eq!(refused.json::<Value>().await.unwrap()["error"]["code"], "invalid_api_key");
+    }
+    let short = json!({"max_tokens": 5});
+    assert_eq!(ask("alpha", short.clone()).await.unwrap().status(), 200);
+    assert_eq!(ask("alpha", json!({"n": 5})).await.unwrap().status(), 400, "alice has n=4");
+    let (one, two) = tokio::join!(ask("alpha", json!({"n": 4})), ask("alpha", json!({"n": 4})));
+    let mut both = [one.unwrap().status(), two.unwrap().status()];
+    both.sort();
+    assert_eq!(both.map(|status| status.as_u16()), [200, 429], "alice has one request at a time");
+    assert_eq!(ask("beta", json!({"max_tokens": 60})).await.unwrap().status(), 200);
+    let spent = ask("beta", short).await.unwrap();
+    assert_eq!(spent.status(), 429, "bob has used up his minute");
+    let seconds: u64 = spent.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((1..=120).contains(&seconds), "{seconds}");
+}
+
+#[tokio::test]
+async fn a_full_queue_says_so() {
+    let limits = Limits { queue: 2, ..Limits::default() };
+    let service = Service::with(Options { width: 8, limits, ..Options::default() });
+    let long = chat(HARD, json!({"n": 8, "eager": {"method": "full-parallel"}}));
+    let ask = || {
+        let request = service.client.post(service.url("/v1/chat/completions")).json(&long);
+        tokio::spawn(request.send())
+    };
+    let growing = ask();
+    service.until("eager_prompts_growing", |growing| growing == 1).await;
+    let waiting = [ask(), ask()];
+    service.until("eager_prompts_waiting", |waiting| waiting == 2).await;
+    let refused = ask().await.unwrap().unwrap();
+    assert_eq!(refused.status(), 429);
+    assert!(refused.headers().contains_key("retry-after"));
+    assert_eq!(refused.json::<Value>().await.unwrap()["error"]["type"], "rate_limit_error");
+    for answered in [growing].into_iter().chain(waiting) {
+        assert_eq!(answered.await.unwrap().unwrap().status(), 200, "those who waited are served");
+    }
+}
+
+#[tokio::test]
+async fn one_small_question_does_not_wait_for_sixty_four_sequences() {
+    let service = Service::start();
+    let small = chat(EASY, json!({"max_tokens": 10}));
+    service.ask("/v1/chat/completions", &small).await;
+    // Nine requests of sixty-four, three times what the engine decodes at a time, from clients of their own.
+    let large = chat(HARD, json!({"n": 64, "max_tokens": 60, "eager": {"method": "full-parallel"}}));
+    let begun = Instant::now();
+    let crowd: Vec<_> = (0..9)
+        .map(|_| tokio::spawn(service.client.post(service.url("/v1/chat/completions")).json(&large).send()))
+        .collect();
+    service.until("eager_prompts_waiting", |waiting| waiting > 4).await;
+    let mut slowest = Duration::ZERO;
+    for _ in 0..3 {
+        let begun = Instant::now();
+        service.ask("/v1/chat/completions", &small).await;
+        slowest = slowest.max(begun.elapsed());
+    }
+    assert!(service.metric("eager_prompts_waiting").await > 0, "the crowd must still be waiting");
+    for answered in crowd {
+        assert_eq!(answered.await.unwrap().unwrap().status(), 200);
+    }
+    let all = begun.elapsed();
+    println!("slowest small request {slowest:?}, the crowd {all:?}");
+    assert!(slowest < all / 4, "a small request took {slowest:?} of {all:?}");
+}
+
+#[tokio::test]
+async fn only_requests_for_this_machine_are_answered() {
+    let service = Service::start();
+    for (host, status) in [
+        ("localhost", 200),
+        ("127.0.0.1:1", 200),
+        ("[::1]:8080", 200),
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+    ] {
+        let response =
+            service.client.get(service.url("/v1/models")).header("host", host).send().await.unwrap();
+        assert_eq!(response.status(), status, "{host}");
+    }
+    let body = chat(EASY, json!({"max_tokens": 1})).to_string();
+    let plain = service.client.post(service.url("/v1/chat/completions")).header("content-type", "text/plain");
+    assert_eq!(plain.body(body).send().await.unwrap().status(), 415, "what a foreign page may send unasked");
+}
