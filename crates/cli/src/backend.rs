@@ -6,7 +6,7 @@ use eager_remote::{RemoteEngine, RemoteError, Tally};
 
 #[derive(Debug)]
 pub enum Backend {
-    Embedded(NativeEngine),
+    Embedded(Box<NativeEngine>),
     Remote(RemoteEngine),
 }
 

@@ -8,7 +8,7 @@ use crate::args::ChatArgs;
 
 #[derive(Debug)]
 pub enum Language {
-    Files(Words),
+    Files(Box<Words>),
     Server(ServerWords),
 }
 

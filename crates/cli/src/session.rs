@@ -54,7 +54,7 @@ impl Session {
                     Some(path) => {
                         let words = Words::open(path)?;
                         let name = words.name.clone();
-                        (Language::Files(words), name)
+                        (Language::Files(Box::new(words)), name)
                     }
                     None => (Language::Server(ServerWords::new(&servers)?), servers.model().to_owned()),
                 };
@@ -65,7 +65,12 @@ impl Session {
                 let (checkpoint, weights) = load(model.as_deref(), kernel(args)?)?;
                 let engine = NativeEngine::new(weights, args.options())?;
                 let (name, context) = (checkpoint.name.clone(), checkpoint.config.context);
-                (Backend::Embedded(engine), Language::Files(checkpoint.into()), name, context)
+                (
+                    Backend::Embedded(Box::new(engine)),
+                    Language::Files(Box::new(checkpoint.into())),
+                    name,
+                    context,
+                )
             }
         };
         let profile = Profile::of(&name);
@@ -99,7 +104,7 @@ impl Session {
             }
             Backend::Remote(_) => (self.context, words.tokenizer.len()),
         };
-        let model = eager_serve::Model::new(words, self.profile, context, vocab)?;
+        let model = eager_serve::Model::new(*words, self.profile, context, vocab)?;
         Ok((self.engine, model))
     }
 
