@@ -37,6 +37,7 @@ impl EngineArgs {
         let kv = match self.kv {
             KvArg::Q16 => KvType::Q16,
             KvArg::Q8 => KvType::Q8,
+            KvArg::F32 => KvType::F32,
         };
         Options { threads, kv_bytes: self.kv_bytes(), rows: self.rows, kv, ..Options::default() }
     }
@@ -48,6 +49,8 @@ pub enum KvArg {
     Q16,
     /// Bytes with a scale for each token and head: half the memory, less exact
     Q8,
+    /// As they were computed: twice the memory, and slow; tells what rounding them costs
+    F32,
 }
 
 impl KvArg {
@@ -55,6 +58,7 @@ impl KvArg {
         match self {
             KvArg::Q16 => "q16",
             KvArg::Q8 => "q8",
+            KvArg::F32 => "f32",
         }
     }
 }
