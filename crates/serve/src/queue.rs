@@ -406,7 +406,8 @@ mod tests {
 
     #[test]
     fn who_comes_next() {
-        let cases: [(&str, usize, &[(&str, usize)], &[usize]); 7] = [
+        type Case<'a> = (&'a str, usize, &'a [(&'a str, usize)], &'a [usize]);
+        let cases: [Case; 7] = [
             ("in order of arrival", 256, &[("a", 2), ("b", 3), ("c", 4)], &[2, 3, 4]),
             (
                 "three quarters for whoever is next",

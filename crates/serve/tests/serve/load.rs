@@ -52,7 +52,7 @@ async fn client(service: Arc<Service>, number: u64, until: Instant, tally: Arc<T
             }
             status
         };
-        if number % 3 == 0 {
+        if number.is_multiple_of(3) {
             match tokio::time::timeout(Duration::from_millis(dice.roll(400)), answered).await {
                 Ok(_) => tally.served.fetch_add(1, Ordering::Relaxed),
                 Err(_) => tally.left.fetch_add(1, Ordering::Relaxed),
