@@ -176,10 +176,37 @@ test("a finished run opens, down to the tree of a problem", () =>
     assert.equal(await page.locator("#viewer:not([hidden])").count(), 0);
   }));
 
+test("a tree grows on while one looks at the runs", () =>
+  visit(browser, {}, async (page) => {
+    await ask(page, { question: LONG, n: 32, method: "full-parallel" });
+    await page.waitForFunction(() => document.getElementById("status").textContent === "Growing.");
+    await page.click("nav a[data-view=runs]");
+    await page.waitForSelector("#runs tbody tr");
+    assert.equal(await page.locator("#viewer:not([hidden])").count(), 0);
+    await page.click("nav a[data-view=ask]");
+    await grown(page);
+    assert.equal(await branches(page).count(), 32);
+  }));
+
 test("a run that is not there is told in a sentence", () =>
   visit(browser, { path: "/#/runs/nowhere", refused: true }, async (page) => {
     await page.waitForSelector("#problem:not([hidden])");
     assert.equal(await page.textContent("#problem"), "There is no such run.");
+  }));
+
+test("a server that asks for a key gets it from the page", () =>
+  visit(browser, { base: process.env.PAGE_LOCKED, refused: true }, async (page) => {
+    await page.waitForSelector("#problem:not([hidden])");
+    assert.match(await page.textContent("#problem"), /asks for a key/);
+    await page.fill("#key", process.env.PAGE_KEY);
+    await page.press("#key", "Tab");
+    await page.waitForFunction(() => document.getElementById("model").textContent === "acorn");
+    assert.equal(await page.locator("#problem:not([hidden])").count(), 0);
+    await ask(page, ASKED);
+    await grown(page);
+    assert.ok((await branches(page).count()) >= 3);
+    await page.click("nav a[data-view=runs]");
+    await page.waitForSelector("#runs tbody tr");
   }));
 
 const VIEWS = {
