@@ -22,7 +22,8 @@ async function ask(path, options = {}) {
   }
   if (response.ok) return response;
   const body = await response.json().catch(() => null);
-  const why = body?.error?.message ?? `The server answered ${response.status}.`;
+  const needsKey = "This server asks for a key. Enter yours on the first view, under More.";
+  const why = response.status === 401 ? needsKey : (body?.error?.message ?? `The server answered ${response.status}.`);
   const told = new Told(sentence(why));
   told.status = response.status;
   throw told;

@@ -161,14 +161,21 @@ test("a finished run opens, down to the tree of a problem", () =>
     assert.equal(await page.locator("#runs tbody tr").count(), runs.length);
     await page.click("#runs tbody a:text('first/eager-init')");
     await page.waitForSelector(".problems li");
-    assert.equal(await page.locator(".problems li").count(), 3);
+    const { problems } = await (await fetch(`${BASE}/eager/runs/first%2Feager-init`)).json();
+    assert.equal(await page.locator(".problems li").count(), problems.length);
+    const right = problems.filter((problem) => problem.right > 0).length;
+    assert.equal(await page.locator(".problems .right").count(), right);
+    assert.equal(await page.locator(".problems .wrong").count(), problems.length - right);
     assert.ok((await page.locator(".figures svg").count()) > 0, "the figures of the report");
-    const [problem] = (await (await fetch(`${BASE}/eager/runs/first%2Feager-init`)).json()).problems;
-    await page.click(".problems a >> nth=0");
+    const forked = problems.find((problem) => problem.sequences >= 3);
+    await page.click(`.problems a[href$="/${forked.id}"]`);
     await page.waitForSelector("#viewer:not([hidden])");
-    assert.equal(await branches(page).count(), problem.sequences);
-    assert.equal(await number(page, "decoded"), problem.tokens);
+    assert.equal(await branches(page).count(), forked.sequences);
+    assert.equal(await number(page, "decoded"), forked.tokens);
     await page.focus("#scroller");
+    await page.keyboard.press("f");
+    assert.match(await page.textContent("#fork"), /forks from branch 0 here/);
+    assert.equal(await page.locator("#fork .ways li").count(), 2);
     await page.keyboard.press("End");
     assert.match(await page.textContent("#reading"), /boxed/);
     await page.goBack();
@@ -176,10 +183,37 @@ test("a finished run opens, down to the tree of a problem", () =>
     assert.equal(await page.locator("#viewer:not([hidden])").count(), 0);
   }));
 
+test("a tree grows on while one looks at the runs", () =>
+  visit(browser, {}, async (page) => {
+    await ask(page, { question: LONG, n: 32, method: "full-parallel" });
+    await page.waitForFunction(() => document.getElementById("status").textContent === "Growing.");
+    await page.click("nav a[data-view=runs]");
+    await page.waitForSelector("#runs tbody tr");
+    assert.equal(await page.locator("#viewer:not([hidden])").count(), 0);
+    await page.click("nav a[data-view=ask]");
+    await grown(page);
+    assert.equal(await branches(page).count(), 32);
+  }));
+
 test("a run that is not there is told in a sentence", () =>
   visit(browser, { path: "/#/runs/nowhere", refused: true }, async (page) => {
     await page.waitForSelector("#problem:not([hidden])");
     assert.equal(await page.textContent("#problem"), "There is no such run.");
+  }));
+
+test("a server that asks for a key gets it from the page", () =>
+  visit(browser, { base: process.env.PAGE_LOCKED, refused: true }, async (page) => {
+    await page.waitForSelector("#problem:not([hidden])");
+    assert.match(await page.textContent("#problem"), /asks for a key/);
+    await page.fill("#key", process.env.PAGE_KEY);
+    await page.press("#key", "Tab");
+    await page.waitForFunction(() => document.getElementById("model").textContent === "acorn");
+    assert.equal(await page.locator("#problem:not([hidden])").count(), 0);
+    await ask(page, ASKED);
+    await grown(page);
+    assert.ok((await branches(page).count()) >= 3);
+    await page.click("nav a[data-view=runs]");
+    await page.waitForSelector("#runs tbody tr");
   }));
 
 const VIEWS = {
@@ -199,7 +233,7 @@ const VIEWS = {
     await page.waitForSelector(".figures svg");
   },
   "a problem": async (page) => {
-    await page.goto(`${BASE}/#/runs/first%2Feager-init/c1-1`);
+    await page.goto(`${BASE}/#/runs/first%2Feager-init/c2-2`);
     await page.waitForSelector("#viewer:not([hidden])");
   },
 };
