@@ -21,7 +21,7 @@ fn grade(script: &str) -> Result<Score, eager_grade::command::CommandError> {
 #[test]
 fn the_program_gets_one_line_of_json() {
     let seen = r#"read -r line; read -r more && exit 3
-        [ "$line" = '{"problem":{"gold":42,"question":"6 * 7?"},"response":"it is\n\\boxed{42}"}' ] && echo 1 || echo 0"#;
+        [ "$line" = '{"problem":{"question":"6 * 7?","gold":42},"response":"it is\n\\boxed{42}"}' ] && echo 1 || echo 0"#;
     // `read -r` keeps backslashes, so the line is compared as it was sent.
     assert_eq!(grade(seen).unwrap(), Score { score: 1.0, answer: None });
 }
