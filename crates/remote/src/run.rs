@@ -21,7 +21,7 @@ use crate::traffic::Traffic;
 /// How often a forest is asked whether it wants to stop, however quiet the streams are.
 const TICK: Duration = Duration::from_millis(50);
 /// A server sends the tokens of one step in a burst. What comes within this time of the first is taken in with it.
-const BURST: Duration = Duration::from_millis(1);
+const BURST: Duration = Duration::from_millis(4);
 /// News taken at a time.
 const NEWS: usize = 256;
 /// Longest time to wait for copies. A slot can be copied when its last request has stopped, which takes a tenth of a second.
