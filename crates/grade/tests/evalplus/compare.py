@@ -53,6 +53,7 @@ def main():
     parser.add_argument("--each", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--evalplus-python", help="an interpreter that has evalplus already, corrected")
+    parser.add_argument("--eager", type=pathlib.Path, help="the command, if it is built already")
     parser.add_argument("--keep", type=pathlib.Path, help="a folder for the samples and verdicts")
     options = parser.parse_args()
     data = pathlib.Path(os.environ["EAGER_DATA"]) / "HumanEvalPlus-v0.1.10.jsonl.gz"
@@ -65,7 +66,9 @@ def main():
         samples = [json.loads(line) for line in subprocess.check_output(mutate, text=True).splitlines()]
 
         start = time.time()
-        grade = ["cargo", "run", "--quiet", "--release", "-p", "eager", "--", "grade", "--kind=code", "--explain"]
+        build = ["cargo", "run", "--quiet", "--release", "-p", "eager", "--"]
+        eager = [options.eager.resolve()] if options.eager else build
+        grade = [*eager, "grade", "--kind=code", "--explain"]
         fenced = lambda sample: {"gold": sample["task_id"], "pred": f"```python\n{sample['solution']}\n```"}
         ours = lines([*grade, "--problems", data], map(fenced, samples), cwd=HERE)
         print(f"ours: {len(ours)} verdicts in {time.time() - start:.0f} s, the build included", file=sys.stderr)
