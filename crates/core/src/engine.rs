@@ -1,5 +1,6 @@
 //! What every engine offers, embedded or remote.
 
+use std::error::Error;
 use std::ops::ControlFlow;
 
 use crate::grove::Grove;
@@ -15,6 +16,14 @@ pub trait Forest {
 
     /// A grove comes back: done, or unfinished after a break or an error, or when it was no longer wanted.
     fn done(&mut self, grove: Grove);
+
+    /// A grove comes back that the engine cannot grow, with the reason. `Break` ends the run with it, which is what a batch
+    /// job wants; `Continue` has the others grow on, which is what those want who asked a server for them.
+    fn failed(&mut self, grove: Grove, error: &dyn Error) -> ControlFlow<()> {
+        let _ = error;
+        self.done(grove);
+        ControlFlow::Break(())
+    }
 
     /// Asked of every growing grove after every step: is it still wanted? One that is not comes back as it is, while the
     /// others grow on. A server says no when a client has gone away or its time is up.
@@ -47,7 +56,7 @@ pub struct Pulse {
 pub trait Engine {
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// Every grove taken from the forest is brought back through [`Forest::done`], on errors too: nothing that was
-    /// generated is lost.
+    /// Every grove taken from the forest is brought back through [`Forest::done`] or [`Forest::failed`], on errors too:
+    /// nothing that was generated is lost.
     fn grow(&mut self, forest: &mut dyn Forest) -> Result<(), Self::Error>;
 }

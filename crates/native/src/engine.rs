@@ -3,6 +3,7 @@
 //! The path of a token, top to bottom in [`Run::step`]: the scheduler picks rows, the model computes them, the sampler
 //! reads the logits, the grove decides, and the sequence goes on, forks or ends.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use eager_core::{Decoded, Engine, Forest, Grove, Next, Pulse, Settings};
@@ -171,9 +172,13 @@ impl Run<'_> {
                 return Ok(());
             }
             let Some(grove) = forest.next(!busy) else { return Ok(()) };
-            let checked = self.check(&grove);
+            if let Err(error) = self.check(&grove) {
+                match forest.failed(grove, &error) {
+                    ControlFlow::Continue(()) => continue,
+                    ControlFlow::Break(()) => return Err(error),
+                }
+            }
             self.plots.push(Plot::new(grove));
-            checked?;
             self.retire(forest);
         }
     }

@@ -2,6 +2,7 @@
 //! closed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -76,7 +77,8 @@ struct Opening {
 struct Heard {
     /// The plots that have something to decide.
     touched: BTreeSet<u64>,
-    failure: Option<RemoteError>,
+    /// The plots that cannot go on.
+    failed: Vec<(u64, RemoteError)>,
 }
 
 /// Lets a burst come in while this thread sleeps: woken for every packet it would do little else. All that runs here is ours,
@@ -113,10 +115,11 @@ impl Run {
             self.fleet.look_after()?;
             self.open_streams().await;
             let heard = self.listen().await;
+            // What the others have brought is settled in any case.
             self.settle(&heard.touched);
             self.retire(forest);
-            if let Some(error) = heard.failure {
-                return Err(error);
+            for (plot, error) in heard.failed {
+                self.give_up(plot, error, forest)?;
             }
             if forest.pulse(&self.pulse()).is_break() {
                 return Ok(());
@@ -161,8 +164,10 @@ impl Run {
             let checked = self.check(&grove);
             let number = self.number();
             self.plots.insert(number, Plot::new(grove, home));
-            checked?;
-            self.retire(forest);
+            match checked {
+                Ok(()) => self.retire(forest),
+                Err(error) => self.give_up(number, error, forest)?,
+            }
         }
     }
 
@@ -322,8 +327,7 @@ impl Run {
                     if let Some((plot, slot)) = owner
                         && let Err(error) = self.mend(plot, slot, at, fault)
                     {
-                        // What the others have brought is still settled.
-                        heard.failure = Some(error);
+                        heard.failed.push((plot, error));
                     }
                 }
             }
@@ -396,14 +400,30 @@ impl Run {
         let mut retires = |plot: &Plot| plot.grove.is_done() || !forest.wants(&plot.grove);
         let retiring = self.plots.iter().filter(|(_, plot)| retires(plot)).map(|(&number, _)| number);
         for number in retiring.collect::<Vec<_>>() {
-            let Some(mut plot) = self.plots.remove(&number) else { continue };
-            self.traffic.waste(plot.undecided());
-            for stream in plot.hang_up() {
-                self.part(Parting::Close(stream));
+            if let Some(grove) = self.clear(number) {
+                forest.done(grove);
             }
-            self.retired += plot.decoded();
-            forest.done(plot.grove);
         }
+    }
+
+    /// Hands back a grove that cannot be grown. An error ends the run.
+    fn give_up(&mut self, plot: u64, error: RemoteError, forest: &mut dyn Forest) -> Result<(), RemoteError> {
+        match self.clear(plot).map(|grove| forest.failed(grove, &error)) {
+            Some(ControlFlow::Break(())) => Err(error),
+            // Another of its sequences has failed before, or it goes on without this one.
+            Some(ControlFlow::Continue(())) | None => Ok(()),
+        }
+    }
+
+    /// Closes a plot, and whatever still comes in for it.
+    fn clear(&mut self, plot: u64) -> Option<Grove> {
+        let mut plot = self.plots.remove(&plot)?;
+        self.traffic.waste(plot.undecided());
+        for stream in plot.hang_up() {
+            self.part(Parting::Close(stream));
+        }
+        self.retired += plot.decoded();
+        Some(plot.grove)
     }
 
     fn pulse(&self) -> Pulse {

@@ -70,7 +70,12 @@ fn text(app: &App) -> String {
         read(&gauges.full_parallel),
     );
     one("engine_steps_total", "counter", "Steps of the engine.", read(&gauges.steps));
-    one("engine_failures_total", "counter", "Runs of the engine that failed.", read(&gauges.failures));
+    one(
+        "engine_failures_total",
+        "counter",
+        "Prompts or runs that the engine failed at.",
+        read(&gauges.failures),
+    );
     one("prompts_waiting", "gauge", "Prompts in the queue.", read(&gauges.waiting));
     one("prompts_growing", "gauge", "Prompts being grown.", read(&gauges.growing));
     one("sequences_live", "gauge", "Sequences decoded at the last step.", read(&gauges.live));

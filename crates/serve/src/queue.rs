@@ -10,13 +10,14 @@
 //! sequences are done.
 
 use std::collections::{HashMap, VecDeque};
+use std::error::Error;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use eager_core::{Engine, Forest, Grove, Pulse, Tree};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::growth::full_parallel;
 use crate::keys::Visit;
@@ -305,6 +306,22 @@ impl Field {
         line.iter().find(fits).map(|&(_, at)| (at, Lane::Side))
     }
 
+    /// Closes the books on a prompt.
+    fn take_back(&mut self, grove: Grove) -> Option<(Herald, Tree)> {
+        let growing = self.growing.remove(&grove.id)?;
+        let gauges = &self.queue.gauges;
+        gauges.growing.store(self.growing.len(), Ordering::Relaxed);
+        let tree = grove.into_tree();
+        let decoded = tree.tokens_generated() - growing.had.0;
+        gauges.returned.fetch_add(decoded, Ordering::Relaxed);
+        gauges.full_parallel.fetch_add(full_parallel(&tree) - growing.had.1, Ordering::Relaxed);
+        // Before anybody is told: whoever has its answer may ask again at once.
+        if let Some(visit) = growing.visit {
+            visit.charge(decoded);
+        }
+        Some((growing.herald, tree))
+    }
+
     /// Tells those that the engine has lost.
     fn fail(&mut self, why: &str) {
         for (herald, tree) in self.broken.drain(..) {
@@ -339,21 +356,10 @@ impl Forest for Field {
     }
 
     fn done(&mut self, grove: Grove) {
-        let Some(growing) = self.growing.remove(&grove.id) else { return };
-        self.queue.gauges.growing.store(self.growing.len(), Ordering::Relaxed);
-        let wanted = growing.wanted.load(Ordering::Relaxed) && !self.queue.cut.load(Ordering::Relaxed);
-        let whole = grove.is_done();
-        let tree = grove.into_tree();
-        let decoded = tree.tokens_generated() - growing.had.0;
-        let gauges = &self.queue.gauges;
-        gauges.returned.fetch_add(decoded, Ordering::Relaxed);
-        gauges.full_parallel.fetch_add(full_parallel(&tree) - growing.had.1, Ordering::Relaxed);
-        // Before anybody is told: whoever has its answer may ask again at once.
-        if let Some(visit) = growing.visit {
-            visit.charge(decoded);
-        }
+        let (wanted, whole) = (self.wants(&grove), grove.is_done());
+        let Some((herald, tree)) = self.take_back(grove) else { return };
         if !whole && wanted {
-            self.broken.push((growing.herald, tree));
+            self.broken.push((herald, tree));
             return;
         }
         if whole {
@@ -363,7 +369,16 @@ impl Forest for Field {
             }
         }
         let end = if whole { End::Whole } else { End::Cut };
-        growing.herald.tell(News::Back { tree: Box::new(tree), end });
+        herald.tell(News::Back { tree: Box::new(tree), end });
+    }
+
+    fn failed(&mut self, grove: Grove, error: &dyn Error) -> ControlFlow<()> {
+        self.queue.gauges.failures.fetch_add(1, Ordering::Relaxed);
+        warn!(%error, "the engine cannot go on with one request; the others grow on");
+        if let Some((herald, tree)) = self.take_back(grove) {
+            herald.tell(News::Back { tree: Box::new(tree), end: End::Failed(error.to_string()) });
+        }
+        ControlFlow::Continue(())
     }
 
     fn wants(&mut self, grove: &Grove) -> bool {
@@ -424,6 +439,22 @@ mod tests {
         for (what, width, asked, expected) in cases {
             assert_eq!(admitted(width, asked), expected, "{what}");
         }
+    }
+
+    #[test]
+    fn one_failure_is_one_clients_matter() {
+        let queue = Queue::new(100, 64);
+        let (to, mut told) = unbounded_channel();
+        let mut failing = order(4);
+        failing.herald.to = to;
+        let _tickets = [failing, order(4)].map(|order| queue.submit(&"a".into(), vec![order]).unwrap());
+        let mut field = Field::new(Arc::clone(&queue));
+        let [first, second] = [(); 2].map(|()| field.next(false).unwrap());
+        assert!(field.failed(first, &std::fmt::Error).is_continue());
+        let Ok((_, News::Back { end: End::Failed(why), .. })) = told.try_recv() else { panic!("nobody was told") };
+        assert_eq!(why, std::fmt::Error.to_string());
+        assert!(field.wants(&second) && field.broken.is_empty());
+        assert_eq!(queue.gauges.failures.load(Ordering::Relaxed), 1);
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! A server that breaks down: the trees come out as if it had not.
 
+use std::error::Error;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use eager_core::{Engine, Tree};
+use eager_core::{Engine, Forest, Grove, Key, Settings, Tree};
 use eager_remote::{Dialect, Options, Patience, RemoteEngine, RemoteError, Tally};
 
 use crate::reference::Reference;
 use crate::server::{Fault, Server};
-use crate::{Plant, forking, groves, options, parallel};
+use crate::{List, Plant, forking, groves, options, parallel};
 
 /// Greedy trees through a server whose first `broken` requests go wrong.
 fn grow(fault: Fault, broken: usize, strategy: Plant) -> (Vec<Tree>, Tally) {
@@ -140,14 +142,56 @@ fn what_cannot_be_mended_ends_the_run_and_brings_all_groves_back() {
     }
 }
 
+/// A list that goes on without those that failed.
+struct Lenient {
+    list: List,
+    failed: Vec<(usize, String)>,
+}
+
+impl Forest for Lenient {
+    fn next(&mut self, idle: bool) -> Option<Grove> {
+        self.list.next(idle)
+    }
+
+    fn done(&mut self, grove: Grove) {
+        self.list.done(grove);
+    }
+
+    fn failed(&mut self, grove: Grove, error: &dyn Error) -> ControlFlow<()> {
+        self.failed.push((grove.id, error.to_string()));
+        ControlFlow::Continue(())
+    }
+}
+
+#[test]
+fn a_forest_may_go_on_without_the_groves_that_fail() {
+    // The three sequences of one grove are refused, whichever comes first.
+    let refusal = |n: usize| if n == 0 { Fault::Status(400, None) } else { Fault::None };
+    let server = Server::start(Dialect::LlamaServer, refusal);
+    let mut engine = RemoteEngine::connect(&server.url(), &options()).unwrap();
+    let mut list = groves(3, 0.0, parallel);
+    let long = Settings { max_tokens: 300, ..Settings::default() };
+    list.waiting.insert(1, Grove::new(9, Key::prompt(7, 9), vec![1, 2].into(), long.into(), parallel()));
+    let mut forest = Lenient { list, failed: Vec::new() };
+    engine.grow(&mut forest).unwrap();
+    forest.failed.sort();
+    let [(refused, why), (9, too_long)] = &forest.failed[..] else { panic!("{:?}", forest.failed) };
+    assert!(why.contains("refused a request (400): not now"), "{why}");
+    assert!(too_long.contains("the server's context is 256"), "{too_long}");
+    let mut reference = groves(3, 0.0, parallel);
+    Reference.grow(&mut reference).unwrap();
+    let mut expected = reference.trees();
+    expected.remove(*refused);
+    assert_eq!(forest.list.trees(), expected);
+}
+
 #[test]
 fn a_prompt_that_cannot_fit_is_refused_before_it_is_sent() {
     let server = Server::start(Dialect::LlamaServer, |_| Fault::None);
     let mut engine = RemoteEngine::connect(&server.url(), &options()).unwrap();
-    let long = eager_core::Settings { max_tokens: 300, ..Default::default() };
-    let key = eager_core::Key::prompt(1, 1);
-    let grove = eager_core::Grove::new(0, key, vec![1, 2].into(), long.into(), parallel());
-    let mut list = crate::List { waiting: vec![grove], back: Vec::new() };
+    let long = Settings { max_tokens: 300, ..Settings::default() };
+    let grove = Grove::new(0, Key::prompt(1, 1), vec![1, 2].into(), long.into(), parallel());
+    let mut list = List { waiting: vec![grove], back: Vec::new() };
     let error = engine.grow(&mut list).unwrap_err();
     assert_eq!(error, RemoteError::Context { prompt: 2, more: 300, context: 256 });
     assert_eq!(list.back.len(), 1);
