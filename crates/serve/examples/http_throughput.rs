@@ -1,6 +1,6 @@
 //! What HTTP costs: the same prompts through the engine alone and through the server, taking turns.
 //!
-//!     throughput [PROMPTS] [TOKENS] [ROUNDS]
+//!     http_throughput [PROMPTS] [TOKENS] [ROUNDS]
 //!
 //! Grows 32 sequences of each prompt with acorn, full-parallel, at most so many tokens each: once with `Engine::grow` over a
 //! list, once as requests with n=32 to a server on loopback, all at a time, without streams. Both decode the same tokens,
@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use eager_core::strategy::FullParallel;
 use eager_core::{Engine, Forest, Grove, Key, Profile, Settings};
-use eager_native::load::Checkpoint;
+use eager_native::load::{ChatOptions, Checkpoint};
 use eager_native::{Isa, Model as Weights, NativeEngine, Options as EngineOptions};
 use eager_serve::{Model, Options, Server};
 use serde_json::{Value, json};
@@ -92,7 +92,7 @@ fn through_engine(
     let settings = Arc::new(Settings { max_tokens: tokens, stop: model.stop.clone(), ..Settings::default() });
     let grove = |(id, question): (usize, &String)| {
         let message = eager_native::load::Message::new("user", question);
-        let prompt = model.words.converse(&[message])?;
+        let prompt = model.words.converse(&[message], &ChatOptions::default())?;
         let strategy = Box::new(FullParallel { sequences: N });
         // As the server does it, so that both decode the same tokens.
         let key = Key::prompt(0, eager_serve::growth::fingerprint(&prompt));

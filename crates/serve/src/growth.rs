@@ -138,7 +138,9 @@ fn tokens(beginning: &Beginning, model: &Model) -> Result<Vec<Arc<[Token]>>, Api
         Err(why) => Err(ApiError::bad(param, why)),
     };
     match beginning {
-        Beginning::Chat(messages) => Ok(vec![of_text("messages", words.converse(messages))?]),
+        Beginning::Chat { messages, options } => {
+            Ok(vec![of_text("messages", words.converse(messages, options))?])
+        }
         Beginning::Texts(texts) => texts.iter().map(|text| of_text("prompt", words.encode(text))).collect(),
         Beginning::Tokens(all) => Ok(all.iter().map(|tokens| tokens.as_slice().into()).collect()),
     }
@@ -146,7 +148,7 @@ fn tokens(beginning: &Beginning, model: &Model) -> Result<Vec<Arc<[Token]>>, Api
 
 /// The settings of a prompt; an error where the engine would refuse it, for that would end the run for everybody.
 fn settings(ask: &Ask, model: &Model, limits: &Limits, prompt: &[Token]) -> Result<Arc<Settings>, ApiError> {
-    let param = if matches!(ask.beginning, Beginning::Chat(_)) { "messages" } else { "prompt" };
+    let param = if matches!(ask.beginning, Beginning::Chat { .. }) { "messages" } else { "prompt" };
     if prompt.is_empty() {
         return Err(ApiError::bad(param, "the prompt is empty"));
     }

@@ -15,7 +15,7 @@ pub trait Speech: fmt::Debug + Send + Sync {
     fn encode(&self, text: &str) -> Result<Vec<Token>, String>;
 
     /// The tokens of a conversation, up to where the assistant's turn begins.
-    fn converse(&self, messages: &[Message]) -> Result<Vec<Token>, String>;
+    fn converse(&self, messages: &[Message], options: &ChatOptions) -> Result<Vec<Token>, String>;
 
     /// The text of tokens. Bytes that are not UTF-8, or not yet, come as U+FFFD.
     fn decode(&self, tokens: &[Token]) -> String;
@@ -66,11 +66,9 @@ impl Speech for Words {
         self.encode_prompt(text).map_err(|error| error.to_string())
     }
 
-    fn converse(&self, messages: &[Message]) -> Result<Vec<Token>, String> {
+    fn converse(&self, messages: &[Message], options: &ChatOptions) -> Result<Vec<Token>, String> {
         let text = match &self.chat {
-            Some(chat) => {
-                chat.render(messages, &ChatOptions::default()).map_err(|error| error.to_string())?
-            }
+            Some(chat) => chat.render(messages, options).map_err(|error| error.to_string())?,
             // A base model knows no turns: it continues what was said.
             None => {
                 let content =

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use eager_core::grove::TOP_K;
 use eager_core::{Method, Reallocation, Sampling, Token};
-use eager_native::load::Message;
+use eager_native::load::{ChatOptions, Effort, Message};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 use crate::options::{Defaults, Limits};
@@ -36,6 +36,9 @@ pub struct Body {
     top_logprobs: Option<i64>,
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
+    reasoning_effort: Option<String>,
+    /// vLLM's way to tell a chat template more.
+    chat_template_kwargs: Option<Map<String, Value>>,
     eager: Option<EagerBody>,
     // What would change the answer if it were honoured.
     frequency_penalty: Option<f64>,
@@ -139,7 +142,7 @@ pub enum Kind {
 /// What to continue.
 #[derive(Debug, Clone)]
 pub enum Beginning {
-    Chat(Vec<Message>),
+    Chat { messages: Vec<Message>, options: Box<ChatOptions> },
     Texts(Vec<String>),
     Tokens(Vec<Vec<Token>>),
 }
@@ -286,7 +289,9 @@ impl Body {
             if turns.is_empty() {
                 return Err(ApiError::bad("messages", "messages are empty; a conversation has at least one"));
             }
-            return turns.into_iter().map(Turn::message).collect::<Result<_, _>>().map(Beginning::Chat);
+            let options = chat_options(self.reasoning_effort.as_deref(), self.chat_template_kwargs)?;
+            let messages = turns.into_iter().map(Turn::message).collect::<Result<_, _>>()?;
+            return Ok(Beginning::Chat { messages, options: Box::new(options) });
         }
         let prompt = self.prompt.ok_or_else(|| ApiError::bad("prompt", "the prompt is missing"))?;
         let (beginning, prompts) = match prompt {
@@ -322,6 +327,28 @@ impl Turn {
         };
         Ok(Message::new(self.role, text))
     }
+}
+
+/// What a chat template is told besides the conversation. Templates know three degrees of thinking, and none.
+fn chat_options(
+    effort: Option<&str>,
+    variables: Option<Map<String, Value>>,
+) -> Result<ChatOptions, ApiError> {
+    let (thinking, reasoning_effort) = match effort {
+        None => (None, None),
+        Some("none") => (Some(false), None),
+        Some("minimal") => (None, Some(Effort::Low)),
+        Some("xhigh") => (None, Some(Effort::High)),
+        Some(name) => match name.parse() {
+            Ok(effort) => (None, Some(effort)),
+            Err(_) => {
+                let message = "reasoning_effort is none, minimal, low, medium, high or xhigh";
+                return Err(ApiError::bad("reasoning_effort", message));
+            }
+        },
+    };
+    let variables = variables.unwrap_or_default();
+    Ok(ChatOptions { thinking, reasoning_effort, variables, ..ChatOptions::default() })
 }
 
 impl EagerBody {

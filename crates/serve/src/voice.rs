@@ -127,7 +127,7 @@ impl Voice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use eager_native::load::Message;
+    use eager_native::load::{ChatOptions, Message};
     use proptest::prelude::*;
 
     /// A tokenizer of single bytes: every way to cut a character in two can happen.
@@ -139,7 +139,7 @@ mod tests {
             Ok(text.bytes().map(Token::from).collect())
         }
 
-        fn converse(&self, _: &[Message]) -> Result<Vec<Token>, String> {
+        fn converse(&self, _: &[Message], _: &ChatOptions) -> Result<Vec<Token>, String> {
             Err("bytes do not talk".to_owned())
         }
 

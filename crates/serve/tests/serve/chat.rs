@@ -1,8 +1,10 @@
 //! Answers in one piece.
 
+use eager_native::load::ChatTemplate;
+use eager_serve::Options;
 use serde_json::{Value, json};
 
-use crate::service::{EASY, HARD, Service, chat, contents};
+use crate::service::{EASY, HARD, Service, acorn_saying, chat, contents};
 
 #[tokio::test]
 async fn a_plain_request_gets_what_an_openai_client_expects() {
@@ -164,6 +166,35 @@ async fn log_probabilities_fit_their_tokens() {
     assert_eq!(logprobs["tokens"].as_array().unwrap().len(), 5);
     assert_eq!(logprobs["top_logprobs"][0].as_object().unwrap().len(), 2);
     assert_eq!(logprobs["text_offset"][0], 0);
+}
+
+#[tokio::test]
+async fn a_chat_template_is_told_how_to_think() {
+    // Every digit is a token of acorn's, so the prompt's length tells what the template was told.
+    let source = r#"{% if enable_thinking is false %}1234{% endif %}{{ extra or "" }}{{
+        {"low": "1", "medium": "12", "high": "123"}[reasoning_effort] or "" }}?"#;
+    let acorn = acorn_saying(|words| words.chat = Some(ChatTemplate::new(source, None, None, "made up")));
+    let service = Service::of(acorn, Options::default());
+    let cases = [
+        (json!({}), 1),
+        (json!({"reasoning_effort": null, "chat_template_kwargs": null}), 1),
+        (json!({"reasoning_effort": "none"}), 5),
+        (json!({"reasoning_effort": "minimal"}), 2),
+        (json!({"reasoning_effort": "medium"}), 3),
+        (json!({"reasoning_effort": "xhigh"}), 4),
+        (json!({"chat_template_kwargs": {"enable_thinking": false, "extra": "56"}}), 7),
+    ];
+    let plain = service.chat(json!({"max_tokens": 1})).await["usage"]["prompt_tokens"].as_u64().unwrap();
+    for (mut more, tokens) in cases {
+        more["max_tokens"] = 1.into();
+        let answer = service.chat(more.clone()).await;
+        assert_eq!(answer["usage"]["prompt_tokens"], plain - 1 + tokens, "{more}");
+    }
+    let refused =
+        service.post("/v1/chat/completions", &chat(HARD, json!({"reasoning_effort": "lots"}))).await;
+    assert_eq!(refused.status(), 400);
+    let refused: Value = refused.json().await.unwrap();
+    assert_eq!(refused["error"]["param"], "reasoning_effort");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use eager_core::Profile;
-use eager_native::load::Checkpoint;
+use eager_native::load::{Checkpoint, Words};
 use eager_native::{Isa, Model as Weights, NativeEngine, Options as EngineOptions};
 use eager_serve::{Model, Options, Server};
 use reqwest::{Client, Response};
@@ -20,13 +20,20 @@ static WEIGHTS: OnceLock<Arc<Weights>> = OnceLock::new();
 
 /// acorn's engine and what the server knows of it.
 pub fn acorn() -> (NativeEngine, Model) {
+    acorn_saying(|_| {})
+}
+
+/// The same, with words that are not quite acorn's.
+pub fn acorn_saying(change: impl FnOnce(&mut Words)) -> (NativeEngine, Model) {
     let checkpoint = Checkpoint::from_gguf_bytes(eager_acorn::GGUF).unwrap();
     let load = || Arc::new(Weights::load(&checkpoint, Isa::detect()).unwrap());
     let weights = Arc::clone(WEIGHTS.get_or_init(load));
     let engine =
         NativeEngine::new(weights, EngineOptions { threads: 2, ..EngineOptions::default() }).unwrap();
     let (context, vocab) = (checkpoint.config.context, checkpoint.config.vocab);
-    (engine, Model::new(checkpoint.into(), Profile::of("acorn"), context, vocab).unwrap())
+    let mut words = checkpoint.into();
+    change(&mut words);
+    (engine, Model::new(words, Profile::of("acorn"), context, vocab).unwrap())
 }
 
 /// A running server, stopped when it is dropped.
@@ -42,7 +49,10 @@ impl Service {
     }
 
     pub fn with(options: Options) -> Self {
-        let (engine, model) = acorn();
+        Self::of(acorn(), options)
+    }
+
+    pub fn of((engine, model): (NativeEngine, Model), options: Options) -> Self {
         let options = Options { address: SocketAddr::from(([127, 0, 0, 1], 0)), ..options };
         // The server has a runtime of its own, and must not be started from within a test's.
         let server =
