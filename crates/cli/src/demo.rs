@@ -31,8 +31,8 @@ const SHOWN: [Method; 6] = [
 
 #[derive(Debug, ClapArgs)]
 pub struct Args {
-    /// How many problems: up to 60 from the fixed ones, more are all generated (level-1 pairs run out early)
-    #[arg(long, default_value_t = 60, value_parser = problems)]
+    /// How many problems: up to the 60 fixed ones, spread over families and levels; more are all generated (level-1 pairs run out early)
+    #[arg(long, default_value_t = 15, value_parser = problems)]
     problems: usize,
     /// Only the problems with these ids, separated by commas, such as c5-1,a5-2
     #[arg(long, value_delimiter = ',')]
