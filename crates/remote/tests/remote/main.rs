@@ -7,6 +7,7 @@ mod model;
 mod reference;
 mod server;
 mod trees;
+mod way;
 
 use std::sync::Arc;
 use std::time::Duration;
