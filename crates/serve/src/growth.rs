@@ -146,7 +146,7 @@ fn tokens(beginning: &Beginning, model: &Model) -> Result<Vec<Arc<[Token]>>, Api
     }
 }
 
-/// The settings of a prompt; an error where the engine would refuse it, for that would end the run for everybody.
+/// The settings of a prompt; an error, which can name the field, where the engine would refuse it.
 fn settings(ask: &Ask, model: &Model, limits: &Limits, prompt: &[Token]) -> Result<Arc<Settings>, ApiError> {
     let param = if matches!(ask.beginning, Beginning::Chat { .. }) { "messages" } else { "prompt" };
     if prompt.is_empty() {
