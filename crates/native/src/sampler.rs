@@ -1,8 +1,13 @@
 //! From logits to the most likely tokens and a sampled one.
 
+use std::cmp::Ordering;
+
 use eager_core::{Candidate, Sampling, Token};
 
 use crate::kernel::{Isa, Survey, survey};
+
+/// Where the most likely tokens do not hold what top-p keeps, so many times as many are looked at.
+const MORE: usize = 16;
 
 /// The most likely tokens (best first) and the one that was drawn, with raw log-probabilities.
 #[derive(Debug, Clone)]
@@ -54,24 +59,43 @@ fn sample(isa: Isa, logits: &[f32], scale: f32, ask: &Ask, found: &Survey) -> (T
     };
     let enough = everything * f64::from(sampling.top_p);
     let least = f64::from(sampling.min_p);
-    // Nearly always a few tokens hold all that top-p keeps; only when they do not is more of the vocabulary sorted.
-    let mut sorted = found.best.clone();
-    loop {
-        let known = sorted.len().min(limit);
-        let (kept, mass) = nucleus(&sorted[..known], weight, enough, least);
-        if kept < known || sorted.len() >= limit {
-            return pick(&sorted[..kept], weight, ask.uniform * mass);
-        }
-        sorted = match sorted.len() * 16 {
-            few @ ..1000 => survey(isa, logits, few, scale).best,
-            many => sort_more(logits, many),
-        };
+    let draw_from = |sorted: &[(Token, f32)]| {
+        let known = &sorted[..sorted.len().min(limit)];
+        let (kept, mass) = nucleus(known, weight, enough, least);
+        (kept < known.len() || known.len() == limit).then(|| pick(&known[..kept], weight, ask.uniform * mass))
+    };
+    // Nearly always a few tokens hold all that top-p keeps; only when they do not is more of the vocabulary looked at.
+    let more = || draw_from(&survey(isa, logits, MORE * found.best.len(), scale).best);
+    if let Some(drawn) = draw_from(&found.best).or_else(more) {
+        return drawn;
     }
+    let sorted = match limit < logits.len() {
+        true => sort_more(logits, limit),
+        // If all that weigh less were left out, top-p would still have enough. Half of that is well clear of rounding.
+        false => {
+            let lightest = 0.5 * ((everything - enough) / limit as f64).max(least);
+            sort_above(logits, top + lightest.ln() as f32 / scale)
+        }
+    };
+    let (kept, mass) = nucleus(&sorted, weight, enough, least);
+    pick(&sorted[..kept], weight, ask.uniform * mass)
+}
+
+/// The tokens that have at least this logit, sorted.
+fn sort_above(logits: &[f32], least: f32) -> Vec<(Token, f32)> {
+    let all = (0..).zip(logits.iter().copied());
+    let mut tokens: Vec<(Token, f32)> = all.filter(|&(_, logit)| logit >= least).collect();
+    tokens.sort_unstable_by(before);
+    tokens
+}
+
+/// Best first; among equals the lower number comes first.
+fn before(a: &(Token, f32), b: &(Token, f32)) -> Ordering {
+    b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
 }
 
 /// The `count` best tokens, where so many are wanted that sorting is the fastest way.
 fn sort_more(logits: &[f32], count: usize) -> Vec<(Token, f32)> {
-    let before = |a: &(Token, f32), b: &(Token, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
     let mut tokens: Vec<(Token, f32)> = (0..).zip(logits.iter().copied()).collect();
     if count < tokens.len() {
         tokens.select_nth_unstable_by(count, before);

@@ -6,6 +6,9 @@ use super::lanes::{LANES, Lanes, exp};
 /// Logits that are looked at together, in the nearest cache.
 const BLOCK: usize = 64 * LANES;
 
+/// Logits whose largest is compared at once: nearly always it is not among the best.
+const STRIDE: usize = 4 * LANES;
+
 /// What a row of logits holds.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Survey {
@@ -46,12 +49,9 @@ multiversion! {
 
 #[inline(always)]
 fn collect_lanes<const FMA: bool>(logits: &[f32], first: usize, count: usize, best: &mut Vec<(u32, f32)>) {
-    /// Logits whose largest is compared at once: nearly always it is not among the best.
-    const STRIDE: usize = 4 * LANES;
     for (at, logits) in logits.chunks(STRIDE).enumerate() {
-        let least = if best.len() < count { None } else { best.last().map(|last| last.1) };
-        if let Some(least) = least
-            && !any_above(logits, least)
+        if let (Ok(logits), true) = (logits.try_into(), best.len() >= count)
+            && best.last().is_some_and(|last| largest(logits) <= last.1)
         {
             continue;
         }
@@ -69,17 +69,17 @@ fn collect_lanes<const FMA: bool>(logits: &[f32], first: usize, count: usize, be
     }
 }
 
+/// The largest of them; what is no number does not count.
 #[inline(always)]
-fn any_above(logits: &[f32], least: f32) -> bool {
-    let chunks = logits.chunks_exact(LANES);
-    let mut above = [0u32; LANES];
-    let rest = chunks.remainder().iter().any(|&x| x > least);
-    for chunk in chunks {
+fn largest(logits: &[f32; STRIDE]) -> f32 {
+    let mut top = Lanes::splat(f32::NEG_INFINITY);
+    for k in 0..STRIDE / LANES {
         for i in 0..LANES {
-            above[i] |= u32::from(chunk[i] > least);
+            let x = logits[k * LANES + i];
+            top.0[i] = if x > top.0[i] { x } else { top.0[i] };
         }
     }
-    rest || above.iter().fold(0, |a, b| a | b) != 0
+    top.max()
 }
 
 multiversion! {

@@ -1,5 +1,7 @@
 //! Activations as whole numbers.
 
+use std::hint::black_box;
+
 use super::BLOCK;
 use crate::kernel::isa::{Isa, multiversion};
 use crate::kernel::lanes::{LANES, ROUND, fma};
@@ -109,11 +111,15 @@ multiversion! {
     fn bytes(x: &[f32], row: &mut [i32], sums: bool) = bytes_lanes
 }
 
+// Both go through `black_box`, block by block: the compiler would rather take a number from each of sixteen blocks at a time,
+// with gathers and scatters, and that takes several times as long as one block after the other.
+
 #[inline(always)]
 fn shorts_lanes<const FMA: bool>(x: &[f32], row: &mut [i32], sums: bool) {
     let (blocks, _) = x.as_chunks::<BLOCK>();
     let (records, _) = row.as_chunks_mut::<{ BLOCK / 2 + EXTRA }>();
     for (x, record) in blocks.iter().zip(records) {
+        let x = black_box(x);
         let codes = block::<FMA, { BLOCK / 2 + EXTRA }>(x, f32::from(i16::MAX), record, sums);
         for half in 0..2 {
             for k in 0..LANES / 2 {
@@ -129,6 +135,7 @@ fn bytes_lanes<const FMA: bool>(x: &[f32], row: &mut [i32], sums: bool) {
     let (blocks, _) = x.as_chunks::<BLOCK>();
     let (records, _) = row.as_chunks_mut::<{ BLOCK / 4 + EXTRA }>();
     for (x, record) in blocks.iter().zip(records) {
+        let x = black_box(x);
         let codes = block::<FMA, { BLOCK / 4 + EXTRA }>(x, f32::from(i8::MAX), record, sums);
         for half in 0..2 {
             for k in 0..LANES / 4 {
