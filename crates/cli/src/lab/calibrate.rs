@@ -9,7 +9,7 @@ use eager_lab::campaign::Campaign;
 use eager_lab::judge::Kind;
 use eager_lab::profiles::{Calibrated, Profiles};
 use eager_lab::report::{Options, Report};
-use eager_lab::run::{Run, replace};
+use eager_lab::run::Run;
 use serde::Serialize;
 
 use super::suite::{PickArgs, asked, open};
@@ -168,7 +168,8 @@ fn one(
         if !grow(&mut campaign, subject, &args.run, folder, interrupt)? {
             return Ok(None);
         }
-        anyhow::Ok(Some(Run::find(&folders).map_err(told)?))
+        let runs: Result<Vec<Run>, _> = folders.iter().map(|folder| Run::read(folder)).collect();
+        anyhow::Ok(Some(runs.map_err(told)?))
     };
     let seed = args.run.seed.first().copied().unwrap_or(0);
     let setting = |method, theta| Setting {
@@ -194,9 +195,8 @@ fn one(
     }
     let everything: Vec<Run> = full_parallel.into_iter().chain(runs).collect();
     let report = Report::new(&everything, Options { trees: 0, ..Options::default() });
-    let html = folder.join("report.html");
-    replace(&html, |out| out.write_all(report.html().as_bytes())).map_err(told)?;
-    eprintln!("eager: {} has the picture", html.display());
+    let saved = report.save(&folder.join("report.html"))?;
+    eprintln!("eager: {} has the picture", saved.html.display());
     let [init, full] = points;
     // The grid is never empty.
     let theta = |points: &[Point]| choose(points).map_or(0.0, |point| point.theta);
@@ -277,8 +277,7 @@ fn store(args: &Args, session: &Session, found: &Found) -> anyhow::Result<()> {
         temperature: args.temperature,
         seed: args.run.seed.first().copied().unwrap_or(0),
     };
-    let mut profiles = Profiles::read(&place).map_err(told)?;
-    let stored = profiles.store(session.hash()?, calibrated).map_err(told)?;
-    eprintln!("eager: stored in {}; later commands use it for this model", stored.display());
+    Profiles::store(&place, session.hash()?, calibrated).map_err(told)?;
+    eprintln!("eager: stored in {}; later commands use it for this model", place.display());
     Ok(())
 }
