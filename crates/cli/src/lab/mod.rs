@@ -12,9 +12,9 @@ mod watch;
 use std::path::{Path, PathBuf};
 
 use eager_lab::bench::{BenchError, Pace};
-use eager_lab::campaign::{Campaign, MARKDOWN, REPORT, Trial};
+use eager_lab::campaign::{Campaign, Trial};
 use eager_lab::report::{Options, Report};
-use eager_lab::run::{Run, RunError};
+use eager_lab::run::{Found, Run, RunError};
 
 use crate::interrupt::Interrupt;
 use crate::session::Session;
@@ -25,6 +25,19 @@ use watch::Show;
 /// A mistake in what was asked for ends as one.
 fn told(error: RunError) -> anyhow::Error {
     if error.is_usage() { Usage(error.to_string()).into() } else { error.into() }
+}
+
+/// The runs in these folders. Those that cannot be read are named and left out, as long as there are others.
+fn find(folders: &[PathBuf]) -> anyhow::Result<Vec<Run>> {
+    let Found { runs, left_out } = Run::find(folders);
+    let reasons: Vec<String> = left_out.iter().map(RunError::to_string).collect();
+    if runs.is_empty() {
+        anyhow::bail!(reasons.join("; "))
+    }
+    for why in reasons {
+        eprintln!("eager: left out: {why}");
+    }
+    Ok(runs)
 }
 
 fn open_session(args: &RunArgs) -> anyhow::Result<Session> {
@@ -60,11 +73,10 @@ fn conclude(
 ) -> anyhow::Result<Outcome> {
     let mut campaign = Campaign::open(root, trials, &suite::asked(&subject.suite), resume).map_err(told)?;
     let whole = grow(&mut campaign, &mut subject, args, root, interrupt)?;
-    let runs = Run::find(&[root.to_owned()]).map_err(told)?;
+    let runs = find(&[root.to_owned()])?;
     let report = Report::new(&runs, Options { paper: args.paper, trees: args.trees, ..Options::default() });
-    let html = campaign.write(REPORT, &report.html())?;
-    campaign.write(MARKDOWN, &report.markdown())?;
-    eprintln!("eager: {} is the report", html.display());
+    let saved = report.save(&campaign.report())?;
+    eprintln!("eager: {} is the report", saved.html.display());
     if ending.json {
         print(&report::json(&report)?)?;
     } else {
