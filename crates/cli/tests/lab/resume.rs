@@ -140,3 +140,24 @@ fn a_sweep_has_more_runs_than_files() {
     stdout(&output);
     assert_eq!(runs(folder.path()).len(), 40);
 }
+
+/// Runs are counted as they were asked for, whether or not they have to be run.
+#[test]
+fn what_is_there_already_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    stdout(&bench(folder.path(), &["--method", "full-parallel,eager-init"]));
+    let path = folder.path().join("eager-init").join("samples.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let first = text.split_inclusive('\n').next().unwrap();
+    std::fs::write(&path, first).unwrap();
+    let output = bench(folder.path(), &["--method", "full-parallel,eager-init,esc"]);
+    stdout(&output);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    let told: Vec<&str> = message.lines().filter(|line| line.starts_with('[')).collect();
+    let [full_parallel, goes_on, init, esc] = told[..] else { panic!("{message}") };
+    assert!(full_parallel.starts_with("[1/3] full-parallel: pass@k"), "{message}");
+    assert!(full_parallel.ends_with("was there already"), "{message}");
+    assert_eq!(goes_on, "[2/3] eager-init: goes on, 1 of 4 prompts were there already");
+    assert!(init.starts_with("[2/3] eager-init: pass@k") && !init.contains("there"), "{message}");
+    assert!(esc.starts_with("[3/3] esc: pass@k") && !esc.contains("there"), "{message}");
+}
