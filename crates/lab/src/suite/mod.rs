@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Files of known suites lie in the data folder ([`source`]). Where one is missing, and a file on the Hugging Face hub is
-//! known to hold the same, it is fetched ([`hub`]).
+//! known to hold the same, it is fetched ([`hub`]). That is so for MATH-500 alone: for no other suite do we know a file there
+//! by its revision and checksum that has the wording of ours.
 
 mod acorn;
 mod error;
