@@ -71,7 +71,7 @@ impl Profiles {
         }
         // A file of its own, because the one that is read is replaced. It is held for as long as it takes to write a few
         // lines, and let go of when this returns.
-        let beside = path.with_added_extension("lock");
+        let beside = path.with_extension("lock");
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::suite::{PickArgs, asked, open};
 use super::trial::{RunArgs, Setting, Subject};
-use super::{grow, open_session, root, told};
+use super::{Again, grow, open_session, root, told};
 use crate::args::{at_least_one, at_least_zero, sequences};
 use crate::interrupt::Interrupt;
 use crate::session::Session;
@@ -157,6 +157,8 @@ fn one(
     let asked = asked(&suite);
     let mut subject = Subject::new(session, suite, &args.run)?;
     let tasks = subject.tasks(&args.run, args.temperature)?;
+    // What to name when it is to go on: draws are folders of one that was named.
+    let root = args.draws.and(folder.parent()).unwrap_or(folder);
     let run = |subject: &mut Subject<'_>, settings: &[Setting]| {
         let trial = |setting: &Setting| {
             let name = setting.full_name(subject.theta(setting));
@@ -165,7 +167,7 @@ fn one(
         let trials: Vec<_> = settings.iter().map(trial).collect();
         let folders: Vec<PathBuf> = trials.iter().map(|trial| trial.folder(folder)).collect();
         let mut campaign = Campaign::open(folder, trials, &asked, true).map_err(told)?;
-        if !grow(&mut campaign, subject, &args.run, folder, interrupt)? {
+        if !grow(&mut campaign, subject, &args.run, root, Again::Same, interrupt)? {
             return Ok(None);
         }
         let runs: Result<Vec<Run>, _> = folders.iter().map(|folder| Run::read(folder)).collect();

@@ -59,6 +59,16 @@ fn root(args: &RunArgs, suite: &str) -> PathBuf {
 #[derive(Debug, Clone, Copy)]
 struct Ending {
     json: bool,
+    again: Again,
+}
+
+/// What goes on with a folder that is named with `--out`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Again {
+    /// The command with `--resume`: it does not take up what it was not told to.
+    Resume,
+    /// The same command: it never runs again what is there.
+    Same,
 }
 
 /// Runs a campaign to its end and shows what came out, also of what was broken off.
@@ -72,7 +82,7 @@ fn conclude(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Outcome> {
     let mut campaign = Campaign::open(root, trials, &suite::asked(&subject.suite), resume).map_err(told)?;
-    let whole = grow(&mut campaign, &mut subject, args, root, interrupt)?;
+    let whole = grow(&mut campaign, &mut subject, args, root, ending.again, interrupt)?;
     let runs = find(&[root.to_owned()])?;
     let report = Report::new(&runs, Options { paper: args.paper, trees: args.trees, ..Options::default() });
     let saved = report.save(&campaign.report())?;
@@ -91,6 +101,7 @@ fn grow(
     subject: &mut Subject<'_>,
     args: &RunArgs,
     root: &Path,
+    again: Again,
     interrupt: &Interrupt,
 ) -> anyhow::Result<bool> {
     let spell = subject.session.speller();
@@ -101,10 +112,9 @@ fn grow(
     if let Some(traffic) = subject.session.engine.traffic() {
         eprintln!("eager: {traffic}");
     }
-    let again = format!(
-        "what is finished is in {}; the same command with --out {0} --resume goes on",
-        root.display()
-    );
+    let resume = if again == Again::Resume { " --resume" } else { "" };
+    let again =
+        format!("what is finished is in {}; the same command with --out {0}{resume} goes on", root.display());
     match result {
         Ok(flow) if flow.is_continue() => Ok(true),
         Ok(_) => {

@@ -15,7 +15,7 @@ pub struct Args {
     /// Folders of runs, or folders that hold some
     #[arg(required = true)]
     folders: Vec<PathBuf>,
-    /// The HTML file to write [default: report.html in the first folder]
+    /// The HTML file to write, with the Markdown and its figures beside it [default: report.html in the first folder]
     #[arg(long)]
     out: Option<PathBuf>,
     /// How many problems' trees the report holds
@@ -39,7 +39,9 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     let runs = find(&args.folders)?;
     let report = Report::new(&runs, Options { paper: args.paper, trees: args.trees, ..Options::default() });
-    let html = args.out.clone().unwrap_or_else(|| args.folders[0].join("report.html"));
+    // The first that is one: what is no folder has been left out.
+    let folder = args.folders.iter().find(|folder| folder.is_dir()).unwrap_or(&args.folders[0]);
+    let html = args.out.clone().unwrap_or_else(|| folder.join("report.html"));
     let saved = report.save(&html)?;
     eprintln!("eager: {} and {} are the report", saved.html.display(), saved.markdown.display());
     if args.json {

@@ -179,6 +179,10 @@ fn a_report_leaves_out_what_cannot_be_read() {
             ["report", "--out", &out].into_iter().chain(paths.iter().map(String::as_str)).collect();
         eager(&words)
     };
+    let output =
+        eager(&["report", root.join("nowhere").to_str().unwrap(), root.join("good").to_str().unwrap()]);
+    stdout(&output);
+    assert!(root.join("good/report.html").is_file());
     let output = named(&["good", "newer", "notes.txt", "nowhere"]);
     assert!(stdout(&output).contains("full-parallel"));
     let message = String::from_utf8_lossy(&output.stderr).into_owned();

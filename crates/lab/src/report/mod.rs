@@ -133,15 +133,15 @@ impl<'a> Report<'a> {
     /// Writes the page to `html`, and beside it the Markdown with a folder for its pictures.
     pub fn save(&self, html: &Path) -> Result<Saved, RunError> {
         let saved = Saved::beside(html);
+        put(&saved.html, &self.html())?;
         let illustrations = markdown::illustrations(self);
-        if !illustrations.is_empty() {
-            std::fs::create_dir_all(&saved.figures).map_err(RunError::io("create", &saved.figures))?;
+        if !illustrations.is_empty() && !saved.figures.is_dir() {
+            std::fs::create_dir(&saved.figures).map_err(RunError::io("create", &saved.figures))?;
         }
         for illustration in illustrations {
             put(&saved.figures.join(&illustration.file), &illustration.svg())?;
         }
         put(&saved.markdown, &self.markdown(&saved.figures_name()))?;
-        put(&saved.html, &self.html())?;
         Ok(saved)
     }
 

@@ -250,7 +250,7 @@
     const seeds = (i, chosen) => {
       const button = (seed, k) => {
         const tree = (problem.trees[i] || [])[k];
-        const right = tree ? `${tree.sequences.filter((q) => q.correct).length} of ${tree.sequences.length} right` : "not in the page";
+        const right = tree ? `${tree.sequences.filter((q) => q.correct).length} of ${tree.sequences.length} right` : tree === null ? "not run yet" : "not in the page";
         return el("button", { type: "button", class: "plain", "aria-pressed": String(k === chosen),
           onclick: () => { state.seed = seed; show(i); pane.querySelector("[aria-pressed=true]").focus(); } },
         `seed ${seed} `, el("small", {}, right));
@@ -262,7 +262,8 @@
       const method = subject.methods[i], k = seedOf(i), tree = (problem.trees[i] || [])[k];
       const choice = method.seeds.length > 1 && problem.trees.length > 0 ? seeds(i, k) : null;
       if (!tree) {
-        const why = problem.scores[i] ? "This tree is not in the page; it is in the run's samples.jsonl." : "Not run.";
+        const why = !problem.scores[i] ? "Not run." : tree === null ? "The run with this seed has not come to this problem."
+          : "This tree is not in the page; it is in the run's samples.jsonl.";
         pane.replaceChildren(...[choice, el("p", {}, why)].filter((v) => v !== null));
         return;
       }
