@@ -271,7 +271,8 @@
       const tokens = tree.sequences.reduce((sum, q) => sum + q.tokens, 0);
       pane.replaceChildren(...[
         choice,
-        el("p", {}, `${plural(tree.sequences.length, "sequence")}, ${right} right, ${plural(tokens, "token")} decoded with seed ${method.seeds[k]}`),
+        // On paper there are no buttons to say which tree this is.
+        el("p", {}, `${method.name}, seed ${method.seeds[k]}: ${plural(tree.sequences.length, "sequence")}, ${right} right, ${plural(tokens, "token")} decoded`),
         ...votes(tree),
         el("p", { class: "note" }, "A row is a sequence, from left to right its tokens; it begins where it left the one above it. "
           + `Height is entropy, up to ${nats(tree.top)}${method.theta === null ? "" : `; dashed is \u03b8 = ${Number(method.theta.toPrecision(3))}`}. Open a row to read it.`),
