@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use eager_acorn::Family;
 use eager_core::metrics::pass_at_equal_tokens;
 use eager_core::{Finish, Judged, Method, Metrics, Outcome, Plan, Prompt, Tree};
 use eager_grade::{Grade, Grader};
@@ -18,7 +17,7 @@ use crate::session::Session;
 #[derive(Debug)]
 pub struct Task {
     pub id: String,
-    pub family: Family,
+    pub family: String,
     pub problem: String,
     pub prompt: Prompt,
     pub grader: Grader,

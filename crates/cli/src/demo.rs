@@ -2,9 +2,10 @@
 
 use clap::Args as ClapArgs;
 use comfy_table::Table;
-use eager_acorn::{Family, Problem};
+use eager_acorn::Family;
 use eager_core::{Method, Metrics, Outcome as Graded, Prompt, Reallocation};
-use eager_grade::Grader;
+use eager_lab::judge::Judge;
+use eager_lab::suite::{Problem, Request, Suite};
 use serde::Serialize;
 
 use crate::args::{ChatArgs, EngineArgs, ForkingArgs, RemoteArgs, SamplingArgs, at_least_one};
@@ -15,9 +16,6 @@ use crate::progress::Progress;
 use crate::session::Session;
 use crate::table::new_table;
 use crate::{Outcome, Usage, print};
-
-/// The seed of problems beyond the fixed sixty.
-const MORE_PROBLEMS: u64 = 1;
 
 /// Sampling, and EAGer in all its ways.
 const SHOWN: [Method; 6] = [
@@ -31,8 +29,8 @@ const SHOWN: [Method; 6] = [
 
 #[derive(Debug, ClapArgs)]
 pub struct Args {
-    /// How many problems: up to the 60 fixed ones, spread over families and levels; more are all generated (level-1 pairs run out early)
-    #[arg(long, default_value_t = 15, value_parser = problems)]
+    /// How many problems: up to the 60 fixed ones, spread over families and levels; more are all generated
+    #[arg(long, default_value_t = 15, value_parser = at_least_one)]
     problems: usize,
     /// Only the problems with these ids, separated by commas, such as c5-1,a5-2
     #[arg(long, value_delimiter = ',')]
@@ -49,11 +47,6 @@ pub struct Args {
     forking: ForkingArgs,
     #[command(flatten)]
     engine: EngineArgs,
-}
-
-fn problems(text: &str) -> Result<usize, String> {
-    const MOST: usize = 10_000;
-    at_least_one(text).and_then(|n| if n <= MOST { Ok(n) } else { Err(format!("must be at most {MOST}")) })
 }
 
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
@@ -96,40 +89,23 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
 
 /// The problems of this demo, ready to be grown.
 fn tasks(args: &Args, session: &Session) -> anyhow::Result<Vec<Task>> {
-    let fixed = eager_acorn::problems();
-    if let Some(unknown) = args.only.iter().find(|id| !fixed.iter().any(|p| p.id == **id)) {
-        return Err(Usage(format!("there is no problem '{unknown}'; ids go from c1-1 to p5-4")).into());
-    }
-    let all: Vec<Problem> = if !args.only.is_empty() {
-        fixed.into_iter().filter(|p| args.only.contains(&p.id)).collect()
-    } else if args.problems <= fixed.len() {
-        spread(&fixed, args.problems)
-    } else {
-        let cells = Family::ALL.len() * usize::from(eager_acorn::LEVELS);
-        let all = eager_acorn::suite(MORE_PROBLEMS, args.problems.div_ceil(cells));
-        spread(&all, args.problems.min(all.len()))
-    };
-    all.into_iter().map(|problem| task(problem, args, session)).collect()
-}
-
-/// So many of them, spread evenly over families and levels.
-fn spread(all: &[Problem], count: usize) -> Vec<Problem> {
-    (0..count).map(|i| all[i * all.len() / count].clone()).collect()
+    let limit = args.only.is_empty().then_some(args.problems);
+    let request = Request { only: args.only.clone(), limit, ..Request::new("acorn") };
+    let suite = Suite::open(&request).map_err(|error| Usage(error.to_string()))?;
+    suite.problems.into_iter().map(|problem| task(problem, args, session)).collect()
 }
 
 fn task(problem: Problem, args: &Args, session: &Session) -> anyhow::Result<Task> {
-    let tokens = session.encode(&problem.problem, &ChatArgs::default())?;
-    let grader = match (problem.family, problem.answer.parse()) {
-        (Family::Countdown, Ok(target)) => {
-            Grader::Expression { numbers: problem.numbers.iter().map(|&n| n.into()).collect(), target }
-        }
-        _ => Grader::Exact { gold: problem.answer },
+    let Problem { id, text, message, group, judge, .. } = problem;
+    let Judge::Text(grader) = judge else {
+        anyhow::bail!("{id} is judged by {}, and the demo looks at texts only", judge.kind())
     };
+    let tokens = session.encode(&message, &ChatArgs::default())?;
     let prompt = Prompt {
         answers: Some(session.reader(&grader)),
-        ..session.prompt(tokens, &problem.id, None, args.sampling.sampling(), &args.forking.rules)?
+        ..session.prompt(tokens, &id, None, args.sampling.sampling(), &args.forking.rules)?
     };
-    Ok(Task { id: problem.id, family: problem.family, problem: problem.problem, prompt, grader })
+    Ok(Task { id, family: group.unwrap_or_default(), problem: text, prompt, grader })
 }
 
 fn percent(share: f64) -> String {
@@ -177,7 +153,7 @@ fn families(tasks: &[Task], runs: &[Run], full: &Run) -> Table {
     let mut table = new_table(&header);
     let of = |run: &Run, family: Family| {
         let outcomes =
-            run.outcomes.iter().zip(tasks).filter(|(_, t)| t.family == family).map(|(o, _)| o.clone());
+            run.outcomes.iter().zip(tasks).filter(|(_, t)| t.family == family.name()).map(|(o, _)| o.clone());
         Metrics::of(&outcomes.collect::<Vec<_>>(), 0.0)
     };
     for run in runs {

@@ -3,7 +3,7 @@
 use eager_core::entropy::peak_entropy;
 
 use crate::report::names;
-use crate::report::plot::{self, Axis};
+use crate::report::plot::{self, Axis, Form};
 use crate::run::{Run, Sample};
 use crate::statistics::Estimate;
 
@@ -41,17 +41,7 @@ pub fn scatter(method: &str, points: &[Point], r: Option<Estimate>) -> String {
     let dots: Vec<(f64, f64)> = points.iter().map(|p| (p.peak_entropy, p.pass_rate)).collect();
     let said = r.map_or(String::new(), |r| format!(", r = {:.2}", r.value));
     let alt = format!("Peak entropy against pass rate of {} problems{said}", dots.len());
-    let x = Axis::over("peak entropy (nats)", dots.iter().map(|d| d.0), |v| format!("{:.1}", v + 0.0));
+    let x = Axis::over("peak entropy (nats)", dots.iter().map(|d| d.0), Form::Plain);
     let y = Axis::share("pass rate");
-    standalone(&plot::scatter(&x, &y, names::colour(method), &dots, &alt))
-}
-
-/// A picture outside a page brings the page's colours along.
-fn standalone(svg: &str) -> String {
-    const STYLE: &str = include_str!("report/assets/report.css");
-    let colours = STYLE.split("\n* {").next().unwrap_or_default();
-    let style = format!("<style>{colours} svg {{ color: var(--ink); background: var(--paper); }}</style>");
-    let (head, rest) = svg.split_once('>').unwrap_or((svg, ""));
-    let space = if head.contains("xmlns=") { "" } else { " xmlns=\"http://www.w3.org/2000/svg\"" };
-    format!("{head}{space}>{style}{rest}")
+    plot::scatter(&x, &y, names::colour(method), &dots, &alt).alone(&Vec::new())
 }

@@ -13,7 +13,7 @@ use eager_core::{Engine, Method, Metrics, Plan};
 use sha2::{Digest, Sha256};
 
 use crate::bench::{self, Bench, BenchError, Observer, Pace, Passes, Speller, Task};
-use crate::run::{Asked, Folder, Lock, Manifest, Run, RunError, not_in_the_way, replace};
+use crate::run::{Asked, Folder, Lock, Manifest, Run, RunError, not_in_the_way};
 
 /// Does this option only matter to a second pass?
 pub fn is_late(option: &str) -> bool {
@@ -61,15 +61,16 @@ impl Trial {
 /// Where first passes are while a campaign is under way.
 const PASSES: &str = "first-pass";
 
-/// What is written beside the runs.
-pub const REPORT: &str = "report.html";
-pub const MARKDOWN: &str = "report.md";
+/// What is written beside the runs, and what comes with it.
+const REPORT: &str = "report.html";
+const MARKDOWN: &str = "report.md";
+const FIGURES: &str = "report-figures";
 
 /// Looks on while runs go by.
 pub trait Spectator: Observer {
-    /// A run begins, or goes on.
-    fn run(&mut self, trial: &Trial) {
-        let _ = trial;
+    /// It is a run's turn. So many of its prompts were finished before: all of them, where it is not run again.
+    fn run(&mut self, trial: &Trial, finished: usize) {
+        let _ = (trial, finished);
     }
 
     /// It is complete.
@@ -98,7 +99,7 @@ impl Campaign {
         }
         let is_ours = if nested { Run::are_below(root) } else { root.join("run.json").exists() };
         if !is_ours {
-            not_in_the_way(root, &[REPORT, MARKDOWN])?;
+            not_in_the_way(root, &[REPORT, MARKDOWN, FIGURES])?;
         }
         trials.iter().try_for_each(|trial| Folder::check(&trial.folder(root), &trial.manifest, resume))?;
         let lock = Arc::new(Lock::take(root)?);
@@ -124,8 +125,8 @@ impl Campaign {
     ) -> Result<ControlFlow<()>, BenchError> {
         for trial in &self.trials {
             let mut folder = self.folder(trial)?;
+            spectator.run(trial, folder.finished());
             if folder.finished() < trial.tasks.len() {
-                spectator.run(trial);
                 let mut passes = match trial.first_pass(&self.trials) {
                     Some(key) => Some(open_passes(&self.root, &key)?),
                     None => None,
@@ -162,11 +163,9 @@ impl Campaign {
         &self.trials
     }
 
-    /// Puts a file beside the runs.
-    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, RunError> {
-        let path = self.root.join(name);
-        replace(&path, |out| out.write_all(text.as_bytes()))?;
-        Ok(path)
+    /// Where the report goes. It may be written while this is held, and by nobody else.
+    pub fn report(&self) -> PathBuf {
+        self.root.join(REPORT)
     }
 }
 

@@ -293,6 +293,8 @@ where
 #[derive(Debug)]
 pub struct Programs {
     state: Mutex<State>,
+    /// SHA-256 of the file: other tests are another judge.
+    hash: String,
     policy: Policy,
 }
 
@@ -305,8 +307,13 @@ enum State {
 
 #[cfg(unix)]
 impl Programs {
-    pub fn new(problems: Vec<code::Problem>, policy: Policy) -> Self {
-        Self { state: Mutex::new(State::Waiting(problems)), policy }
+    /// `hash` is the SHA-256 of the file that the problems are from.
+    pub fn new(problems: Vec<code::Problem>, hash: String, policy: Policy) -> Self {
+        Self { state: Mutex::new(State::Waiting(problems)), hash, policy }
+    }
+
+    pub fn hash(&self) -> &str {
+        &self.hash
     }
 
     fn grader(&self) -> Result<Arc<CodeGrader>, JudgeError> {

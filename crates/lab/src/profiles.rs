@@ -1,9 +1,11 @@
 //! What calibration found out about models, kept for later commands.
 //!
 //! One small file for the user, keyed by the hash of the model's files: a model may be renamed or moved, and another
-//! quantisation of it is another model.
+//! quantisation of it is another model. Several commands may calibrate at the same time: whoever stores first has the file to
+//! itself, and the others add to what it wrote.
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -31,7 +33,6 @@ pub struct Calibrated {
 /// The file of a user's calibrated models.
 #[derive(Debug, Clone)]
 pub struct Profiles {
-    path: PathBuf,
     models: BTreeMap<String, Calibrated>,
 }
 
@@ -52,7 +53,7 @@ impl Profiles {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => return Err(RunError::io("read", path)(error)),
         };
-        Ok(Profiles { path: path.to_owned(), models })
+        Ok(Profiles { models })
     }
 
     pub fn is_empty(&self) -> bool {
@@ -63,14 +64,24 @@ impl Profiles {
         self.models.get(hash)
     }
 
-    /// Adds a model, and writes the file.
-    pub fn store(&mut self, hash: &str, calibrated: Calibrated) -> Result<&Path, RunError> {
-        self.models.insert(hash.to_owned(), calibrated);
-        if let Some(folder) = self.path.parent() {
+    /// Adds a model to the file as it is by now.
+    pub fn store(path: &Path, hash: &str, calibrated: Calibrated) -> Result<(), RunError> {
+        if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(RunError::io("create", folder))?;
         }
-        replace(&self.path, |out| crate::run::write_pretty(out, &self.models))?;
-        Ok(&self.path)
+        // A file of its own, because the one that is read is replaced. It is held for as long as it takes to write a few
+        // lines, and let go of when this returns.
+        let beside = path.with_extension("lock");
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&beside)
+            .map_err(RunError::io("open", &beside))?;
+        lock.lock().map_err(RunError::io("lock", &beside))?;
+        let mut models = Profiles::read(path)?.models;
+        models.insert(hash.to_owned(), calibrated);
+        replace(path, |out| crate::run::write_pretty(out, &models))
     }
 }
 
@@ -78,11 +89,8 @@ impl Profiles {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_stored_is_found_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("new").join("profiles.json");
-        let acorn = Calibrated {
+    fn acorn() -> Calibrated {
+        Calibrated {
             name: "acorn".to_owned(),
             theta_init: 0.3,
             theta_full: 0.4,
@@ -91,12 +99,35 @@ mod tests {
             max_sequences: 32,
             temperature: 0.6,
             seed: 0,
-        };
-        Profiles::read(&path).unwrap().store("1234", acorn.clone()).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_stored_is_found_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new").join("profiles.json");
+        let acorn = acorn();
+        Profiles::store(&path, "1234", acorn.clone()).unwrap();
         let read = Profiles::read(&path).unwrap();
         assert_eq!(read.get("1234"), Some(&acorn));
         assert_eq!(read.get("5678"), None);
         std::fs::write(&path, "{").unwrap();
         assert!(Profiles::read(&path).unwrap_err().to_string().contains("calibrate again"));
+    }
+
+    #[test]
+    fn nothing_is_lost_between_several_who_store() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("profiles.json");
+        let hashes: Vec<String> = (0..16).map(|model| format!("{model:04}")).collect();
+        std::thread::scope(|scope| {
+            for hash in &hashes {
+                scope.spawn(|| Profiles::store(&path, hash, acorn()).unwrap());
+            }
+        });
+        let read = Profiles::read(&path).unwrap();
+        for hash in &hashes {
+            assert_eq!(read.get(hash), Some(&acorn()), "{hash}");
+        }
     }
 }

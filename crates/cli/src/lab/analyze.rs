@@ -9,7 +9,7 @@ use eager_lab::run::Run;
 use eager_lab::statistics::{Bootstrap, Estimate};
 use serde::Serialize;
 
-use super::told;
+use super::find;
 use crate::table::new_table;
 use crate::{Outcome, Usage, print};
 
@@ -46,7 +46,7 @@ struct Correlation {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let runs = Run::find(&args.folders).map_err(told)?;
+    let runs = find(&args.folders)?;
     let correlations: Vec<Correlation> = runs.iter().map(|run| correlation(run, args.percentile)).collect();
     if correlations.iter().all(|c| c.r.is_none()) {
         let why = "nothing to correlate: at least three graded problems, of which not all are solved equally often, are needed";

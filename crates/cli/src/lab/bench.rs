@@ -11,7 +11,7 @@ use eager_lab::run::{Run, read_manifest};
 
 use super::suite::SuiteArgs;
 use super::trial::{RunArgs, Setting, Subject};
-use super::{Ending, conclude, open_session, root};
+use super::{Again, Ending, conclude, open_session, root};
 use crate::args::{at_least_zero, sequences};
 use crate::interrupt::Interrupt;
 use crate::{Outcome, Usage};
@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
             }
         }
     }
-    let ending = Ending { json: args.json };
+    let ending = Ending { json: args.json, again: Again::Resume };
     conclude(subject, &args.run, &root, trials, args.resume, ending, &interrupt)
 }
 

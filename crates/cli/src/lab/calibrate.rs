@@ -9,12 +9,12 @@ use eager_lab::campaign::Campaign;
 use eager_lab::judge::Kind;
 use eager_lab::profiles::{Calibrated, Profiles};
 use eager_lab::report::{Options, Report};
-use eager_lab::run::{Run, replace};
+use eager_lab::run::Run;
 use serde::Serialize;
 
 use super::suite::{PickArgs, asked, open};
 use super::trial::{RunArgs, Setting, Subject};
-use super::{grow, open_session, root, told};
+use super::{Again, grow, open_session, root, told};
 use crate::args::{at_least_one, at_least_zero, sequences};
 use crate::interrupt::Interrupt;
 use crate::session::Session;
@@ -157,6 +157,8 @@ fn one(
     let asked = asked(&suite);
     let mut subject = Subject::new(session, suite, &args.run)?;
     let tasks = subject.tasks(&args.run, args.temperature)?;
+    // What to name when it is to go on: draws are folders of one that was named.
+    let root = args.draws.and(folder.parent()).unwrap_or(folder);
     let run = |subject: &mut Subject<'_>, settings: &[Setting]| {
         let trial = |setting: &Setting| {
             let name = setting.full_name(subject.theta(setting));
@@ -165,10 +167,11 @@ fn one(
         let trials: Vec<_> = settings.iter().map(trial).collect();
         let folders: Vec<PathBuf> = trials.iter().map(|trial| trial.folder(folder)).collect();
         let mut campaign = Campaign::open(folder, trials, &asked, true).map_err(told)?;
-        if !grow(&mut campaign, subject, &args.run, folder, interrupt)? {
+        if !grow(&mut campaign, subject, &args.run, root, Again::Same, interrupt)? {
             return Ok(None);
         }
-        anyhow::Ok(Some(Run::find(&folders).map_err(told)?))
+        let runs: Result<Vec<Run>, _> = folders.iter().map(|folder| Run::read(folder)).collect();
+        anyhow::Ok(Some(runs.map_err(told)?))
     };
     let seed = args.run.seed.first().copied().unwrap_or(0);
     let setting = |method, theta| Setting {
@@ -194,9 +197,8 @@ fn one(
     }
     let everything: Vec<Run> = full_parallel.into_iter().chain(runs).collect();
     let report = Report::new(&everything, Options { trees: 0, ..Options::default() });
-    let html = folder.join("report.html");
-    replace(&html, |out| out.write_all(report.html().as_bytes())).map_err(told)?;
-    eprintln!("eager: {} has the picture", html.display());
+    let saved = report.save(&folder.join("report.html"))?;
+    eprintln!("eager: {} has the picture", saved.html.display());
     let [init, full] = points;
     // The grid is never empty.
     let theta = |points: &[Point]| choose(points).map_or(0.0, |point| point.theta);
@@ -277,8 +279,7 @@ fn store(args: &Args, session: &Session, found: &Found) -> anyhow::Result<()> {
         temperature: args.temperature,
         seed: args.run.seed.first().copied().unwrap_or(0),
     };
-    let mut profiles = Profiles::read(&place).map_err(told)?;
-    let stored = profiles.store(session.hash()?, calibrated).map_err(told)?;
-    eprintln!("eager: stored in {}; later commands use it for this model", stored.display());
+    Profiles::store(&place, session.hash()?, calibrated).map_err(told)?;
+    eprintln!("eager: stored in {}; later commands use it for this model", place.display());
     Ok(())
 }

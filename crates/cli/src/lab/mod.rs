@@ -12,9 +12,9 @@ mod watch;
 use std::path::{Path, PathBuf};
 
 use eager_lab::bench::{BenchError, Pace};
-use eager_lab::campaign::{Campaign, MARKDOWN, REPORT, Trial};
+use eager_lab::campaign::{Campaign, Trial};
 use eager_lab::report::{Options, Report};
-use eager_lab::run::{Run, RunError};
+use eager_lab::run::{Found, Run, RunError};
 
 use crate::interrupt::Interrupt;
 use crate::session::Session;
@@ -25,6 +25,19 @@ use watch::Show;
 /// A mistake in what was asked for ends as one.
 fn told(error: RunError) -> anyhow::Error {
     if error.is_usage() { Usage(error.to_string()).into() } else { error.into() }
+}
+
+/// The runs in these folders. Those that cannot be read are named and left out, as long as there are others.
+fn find(folders: &[PathBuf]) -> anyhow::Result<Vec<Run>> {
+    let Found { runs, left_out } = Run::find(folders);
+    let reasons: Vec<String> = left_out.iter().map(RunError::to_string).collect();
+    if runs.is_empty() {
+        anyhow::bail!(reasons.join("; "))
+    }
+    for why in reasons {
+        eprintln!("eager: left out: {why}");
+    }
+    Ok(runs)
 }
 
 fn open_session(args: &RunArgs) -> anyhow::Result<Session> {
@@ -46,6 +59,16 @@ fn root(args: &RunArgs, suite: &str) -> PathBuf {
 #[derive(Debug, Clone, Copy)]
 struct Ending {
     json: bool,
+    again: Again,
+}
+
+/// What goes on with a folder that is named with `--out`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Again {
+    /// The command with `--resume`: it does not take up what it was not told to.
+    Resume,
+    /// The same command: it never runs again what is there.
+    Same,
 }
 
 /// Runs a campaign to its end and shows what came out, also of what was broken off.
@@ -59,12 +82,11 @@ fn conclude(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Outcome> {
     let mut campaign = Campaign::open(root, trials, &suite::asked(&subject.suite), resume).map_err(told)?;
-    let whole = grow(&mut campaign, &mut subject, args, root, interrupt)?;
-    let runs = Run::find(&[root.to_owned()]).map_err(told)?;
+    let whole = grow(&mut campaign, &mut subject, args, root, ending.again, interrupt)?;
+    let runs = find(&[root.to_owned()])?;
     let report = Report::new(&runs, Options { paper: args.paper, trees: args.trees, ..Options::default() });
-    let html = campaign.write(REPORT, &report.html())?;
-    campaign.write(MARKDOWN, &report.markdown())?;
-    eprintln!("eager: {} is the report", html.display());
+    let saved = report.save(&campaign.report())?;
+    eprintln!("eager: {} is the report", saved.html.display());
     if ending.json {
         print(&report::json(&report)?)?;
     } else {
@@ -79,6 +101,7 @@ fn grow(
     subject: &mut Subject<'_>,
     args: &RunArgs,
     root: &Path,
+    again: Again,
     interrupt: &Interrupt,
 ) -> anyhow::Result<bool> {
     let spell = subject.session.speller();
@@ -89,10 +112,9 @@ fn grow(
     if let Some(traffic) = subject.session.engine.traffic() {
         eprintln!("eager: {traffic}");
     }
-    let again = format!(
-        "what is finished is in {}; the same command with --out {0} --resume goes on",
-        root.display()
-    );
+    let resume = if again == Again::Resume { " --resume" } else { "" };
+    let again =
+        format!("what is finished is in {}; the same command with --out {0}{resume} goes on", root.display());
     match result {
         Ok(flow) if flow.is_continue() => Ok(true),
         Ok(_) => {

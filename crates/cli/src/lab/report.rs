@@ -2,13 +2,11 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::Args as ClapArgs;
 use eager_lab::report::{Line, Options, Report};
-use eager_lab::run::Run;
 use eager_lab::statistics::Estimate;
 
-use super::told;
+use super::find;
 use crate::table::new_table;
 use crate::{Outcome, Usage, print};
 
@@ -17,7 +15,7 @@ pub struct Args {
     /// Folders of runs, or folders that hold some
     #[arg(required = true)]
     folders: Vec<PathBuf>,
-    /// The HTML file to write [default: report.html in the first folder]
+    /// The HTML file to write, with the Markdown and its figures beside it [default: report.html in the first folder]
     #[arg(long)]
     out: Option<PathBuf>,
     /// How many problems' trees the report holds
@@ -39,18 +37,17 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
         let why = "--out names the HTML file; the Markdown is written beside it with the ending .md";
         return Err(Usage(why.to_owned()).into());
     }
-    let runs = Run::find(&args.folders).map_err(told)?;
+    let runs = find(&args.folders)?;
     let report = Report::new(&runs, Options { paper: args.paper, trees: args.trees, ..Options::default() });
-    let html = args.out.clone().unwrap_or_else(|| args.folders[0].join("report.html"));
-    let markdown = html.with_extension("md");
-    for (path, text) in [(&html, report.html()), (&markdown, report.markdown())] {
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    eprintln!("eager: {} and {} are the report", html.display(), markdown.display());
+    // The first that is one: what is no folder has been left out.
+    let folder = args.folders.iter().find(|folder| folder.is_dir()).unwrap_or(&args.folders[0]);
+    let html = args.out.clone().unwrap_or_else(|| folder.join("report.html"));
+    let saved = report.save(&html)?;
+    eprintln!("eager: {} and {} are the report", saved.html.display(), saved.markdown.display());
     if args.json {
         print(&json(&report)?)?;
     } else if args.markdown {
-        print(&report.markdown())?;
+        print(&report.markdown(&saved.figures_name()))?;
     } else {
         print(&table(&report))?;
     }

@@ -6,7 +6,7 @@ use eager_lab::campaign::Trial;
 
 use super::suite::SuiteArgs;
 use super::trial::{RunArgs, Setting, Subject, Vary, suffix};
-use super::{Ending, conclude, open_session, root};
+use super::{Again, Ending, conclude, open_session, root};
 use crate::Outcome;
 use crate::args::{at_least_zero, sequences};
 use crate::interrupt::Interrupt;
@@ -52,7 +52,15 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let trials = trials(args, &subject)?;
     let root = root(&args.run, &format!("sweep-{}", subject.suite.name));
     // A folder that holds some of these points already spares us those.
-    conclude(subject, &args.run, &root, trials, true, Ending { json: args.json }, &interrupt)
+    conclude(
+        subject,
+        &args.run,
+        &root,
+        trials,
+        true,
+        Ending { json: args.json, again: Again::Same },
+        &interrupt,
+    )
 }
 
 /// Every point once: theta means nothing to methods that do not fork.

@@ -19,6 +19,8 @@ pub struct Show {
     run: usize,
     runs: usize,
     title: String,
+    /// Was the run complete when its turn came?
+    there: bool,
     /// Most sequences of a prompt.
     cap: usize,
     tokens: usize,
@@ -39,9 +41,20 @@ impl Show {
             run: 0,
             runs,
             title: String::new(),
+            there: false,
             cap: 1,
             tokens: 0,
             alike: 0,
+        }
+    }
+
+    /// A line about the run, above the bar. Where there is no terminal for a bar, as in a batch job's log, the line comes all
+    /// the same.
+    fn say(&self, words: &str) {
+        let line = format!("[{}/{}] {}: {words}", self.run, self.runs, self.title);
+        match self.bar.is_hidden() {
+            true => eprintln!("{line}"),
+            false => self.bar.println(line),
         }
     }
 }
@@ -80,18 +93,21 @@ impl Observer for Show {
 }
 
 impl Spectator for Show {
-    fn run(&mut self, trial: &Trial) {
+    fn run(&mut self, trial: &Trial, finished: usize) {
         self.run += 1;
         self.cap = trial.plan.forking.cap;
         self.title = if trial.name.is_empty() { trial.method.to_string() } else { trial.name.clone() };
+        let all = trial.tasks.len();
+        self.there = finished >= all;
+        if finished > 0 && !self.there {
+            self.say(&format!("goes on, {finished} of {all} prompts were there already"));
+        }
     }
 
-    fn complete(&mut self, trial: &Trial, metrics: &Metrics) {
-        let name = if trial.name.is_empty() { trial.method.to_string() } else { trial.name.clone() };
-        self.bar.println(format!(
-            "{name}: pass@k {:.3}, {} tokens, {:.1} s",
-            metrics.pass_at_k, metrics.tokens, metrics.seconds
-        ));
+    fn complete(&mut self, _: &Trial, metrics: &Metrics) {
+        let there = if self.there { ", was there already" } else { "" };
+        let Metrics { pass_at_k, tokens, seconds, .. } = metrics;
+        self.say(&format!("pass@k {pass_at_k:.3}, {tokens} tokens, {seconds:.1} s{there}"));
     }
 }
 

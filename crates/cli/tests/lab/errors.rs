@@ -117,8 +117,10 @@ fn a_run_is_neither_overwritten_nor_continued_as_another() {
     let manifest = out.join("run.json");
     let text = std::fs::read_to_string(&manifest).unwrap();
     std::fs::write(&manifest, text.replace("\"format\": 1", "\"format\": 9")).unwrap();
-    for output in [small(&out, &["--resume"]), eager(&["report", out.to_str().unwrap()])] {
-        let newer = word(output, 2);
+    // Asking to go on with it is a mistake in the call; that it cannot be read is none.
+    for (output, status) in [(small(&out, &["--resume"]), 2), (eager(&["report", out.to_str().unwrap()]), 1)]
+    {
+        let newer = word(output, status);
         assert!(newer.contains("layout 9") && newer.contains("version"), "{newer}");
     }
     std::fs::write(&manifest, "{").unwrap();
@@ -141,4 +143,58 @@ fn a_damaged_line_is_named_and_the_run_can_be_repaired() {
     std::fs::write(&samples, format!("{}\n", lines[0])).unwrap();
     stdout(&small(&out, &["--resume"]));
     assert_eq!(crate::samples(&out).len(), 2);
+}
+
+/// Runs outlive programs and disks: what can be read is reported, and what cannot is named.
+#[test]
+fn a_report_leaves_out_what_cannot_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    stdout(&small(&root.join("good"), &[]));
+    let manifest = std::fs::read_to_string(root.join("good/run.json")).unwrap();
+    let lay = |name: &str, manifest: &str, samples: &str| {
+        std::fs::create_dir(root.join(name)).unwrap();
+        std::fs::write(root.join(name).join("run.json"), manifest).unwrap();
+        std::fs::write(root.join(name).join("samples.jsonl"), samples).unwrap();
+    };
+    lay("newer", &manifest.replace("\"format\": 1", "\"format\": 9"), "");
+    lay("torn", "{", "");
+    lay("spoilt", &manifest, "{\"id\": 3}\n");
+    std::fs::write(root.join("notes.txt"), "no folder").unwrap();
+
+    let below = eager(&["report", root.to_str().unwrap()]);
+    assert!(stdout(&below).contains("full-parallel"));
+    assert!(root.join("report.html").is_file());
+    let message = String::from_utf8_lossy(&below.stderr).into_owned();
+    for word in ["newer/run.json has the layout 9", "torn/run.json", "line 1 of", "spoilt/samples.jsonl"] {
+        assert!(message.contains("eager: left out: ") && message.contains(word), "{word}: {message}");
+    }
+    assert_eq!(message.matches("left out: ").count(), 3, "{message}");
+
+    // As a shell spells out `runs/*`.
+    let named = |names: &[&str]| {
+        let paths: Vec<String> = names.iter().map(|name| root.join(name).display().to_string()).collect();
+        let out = root.join("chosen.html").display().to_string();
+        let words: Vec<&str> =
+            ["report", "--out", &out].into_iter().chain(paths.iter().map(String::as_str)).collect();
+        eager(&words)
+    };
+    let output =
+        eager(&["report", root.join("nowhere").to_str().unwrap(), root.join("good").to_str().unwrap()]);
+    stdout(&output);
+    assert!(root.join("good/report.html").is_file());
+    let output = named(&["good", "newer", "notes.txt", "nowhere"]);
+    assert!(stdout(&output).contains("full-parallel"));
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(message.matches("left out: ").count(), 3, "{message}");
+
+    std::fs::remove_file(root.join("chosen.html")).unwrap();
+    let output = named(&["newer", "torn"]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(
+        message.contains("newer") && message.contains("torn") && !message.contains("left out"),
+        "{message}"
+    );
+    assert!(!root.join("chosen.html").exists());
 }

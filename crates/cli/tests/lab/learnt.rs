@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{command, eager, samples, stdout};
+use crate::{command, eager, names_of_runs, samples, stdout};
 
 #[test]
 fn a_sweep_runs_each_point_once_and_never_again() {
@@ -25,7 +25,7 @@ fn a_sweep_runs_each_point_once_and_never_again() {
         stdout(&eager(&[&base[..], &["--method", "full-parallel,eager-init", "--json"]].concat()))
     };
     sweep("0.2,0.4");
-    let count = || std::fs::read_dir(folder.path()).unwrap().flatten().filter(|e| e.path().is_dir()).count();
+    let count = || names_of_runs(folder.path()).len();
     // Theta means nothing to full-parallel.
     assert_eq!(count(), 2 + 2 * 2);
     let first = folder.path().join("eager-init_theta0.2_m4_temp0.6_seed0");
@@ -44,11 +44,7 @@ fn a_sweep_varies_options_by_name() {
         let base = ["sweep", "--suite", "acorn", "--limit", "2", "-m", "2", "--max-tokens", "20", "--method"];
         let more = ["full-parallel,eager", "--vary", vary, "--out", folder.path().to_str().unwrap()];
         stdout(&eager(&[&base[..], &more[..]].concat()));
-        let entries = std::fs::read_dir(folder.path()).unwrap().flatten();
-        let runs = entries.filter(|entry| entry.path().is_dir());
-        let mut names: Vec<String> = runs.map(|run| run.file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
+        names_of_runs(folder.path())
     };
     let eager = |variation: &str| format!("eager-regrow_theta0.3_m2_temp0.6_seed0_{variation}");
     let full_parallel = "full-parallel_m2_temp0.6_seed0".to_owned();

@@ -30,6 +30,16 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
+/// The folders below this one that hold a run.
+#[track_caller]
+fn names_of_runs(root: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(root).unwrap().map(Result::unwrap);
+    let runs = entries.filter(|entry| entry.path().join("run.json").is_file());
+    let mut names: Vec<String> = runs.map(|run| run.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
 /// The lines of a run's samples, without what depends on the clock.
 #[track_caller]
 fn samples(run: &Path) -> Vec<Value> {

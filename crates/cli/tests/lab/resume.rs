@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{eager, samples, stdout, text_without_seconds};
+use crate::{eager, names_of_runs, samples, stdout, text_without_seconds};
 
 fn bench(out: &Path, more: &[&str]) -> std::process::Output {
     let out = out.to_str().unwrap();
@@ -21,15 +21,6 @@ fn bench(out: &Path, more: &[&str]) -> std::process::Output {
         "--resume",
     ];
     eager(&[&base[..], more].concat())
-}
-
-/// The folders below this one that hold a run.
-fn runs(root: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(root).unwrap().map(Result::unwrap);
-    let runs = entries.filter(|entry| entry.path().join("run.json").is_file());
-    let mut names: Vec<String> = runs.map(|run| run.file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 #[track_caller]
@@ -102,7 +93,7 @@ fn a_campaign_can_be_taken_up_in_part_and_extended() {
     stdout(&bench(root, &["--method", "esc,eager"]));
     stdout(&bench(root, &["--method", "esc", "--seed", "0,1"]));
     stdout(&bench(root, &["--method", "esc", "--seed", "1"]));
-    assert_eq!(runs(root), ["eager-init", "eager-regrow", "esc", "esc_seed1"]);
+    assert_eq!(names_of_runs(root), ["eager-init", "eager-regrow", "esc", "esc_seed1"]);
 }
 
 #[test]
@@ -110,7 +101,7 @@ fn a_single_run_stays_one() {
     let folder = tempfile::tempdir().unwrap();
     stdout(&bench(folder.path(), &["--method", "esc"]));
     refused(&bench(folder.path(), &["--method", "esc,full-parallel"]), "several cannot join it");
-    assert!(runs(folder.path()).is_empty());
+    assert!(names_of_runs(folder.path()).is_empty());
 }
 
 /// A run that cannot go on keeps the others from beginning.
@@ -121,7 +112,7 @@ fn what_is_refused_leaves_nothing_behind() {
     stdout(&bench(&root.join("esc"), &["--method", "esc", "--theta", "0.3", "--temperature", "0.7"]));
     let other = bench(root, &["--method", "full-parallel,esc"]);
     refused(&other, "temperature (0.7, now 0.6)");
-    assert_eq!(runs(root), ["esc"]);
+    assert_eq!(names_of_runs(root), ["esc"]);
 }
 
 /// A process may have only so many files open, and a sweep any number of runs.
@@ -138,5 +129,26 @@ fn a_sweep_has_more_runs_than_files() {
     );
     let output = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
     stdout(&output);
-    assert_eq!(runs(folder.path()).len(), 40);
+    assert_eq!(names_of_runs(folder.path()).len(), 40);
+}
+
+/// Runs are counted as they were asked for, whether or not they have to be run.
+#[test]
+fn what_is_there_already_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    stdout(&bench(folder.path(), &["--method", "full-parallel,eager-init"]));
+    let path = folder.path().join("eager-init").join("samples.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let first = text.split_inclusive('\n').next().unwrap();
+    std::fs::write(&path, first).unwrap();
+    let output = bench(folder.path(), &["--method", "full-parallel,eager-init,esc"]);
+    stdout(&output);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    let told: Vec<&str> = message.lines().filter(|line| line.starts_with('[')).collect();
+    let [full_parallel, goes_on, init, esc] = told[..] else { panic!("{message}") };
+    assert!(full_parallel.starts_with("[1/3] full-parallel: pass@k"), "{message}");
+    assert!(full_parallel.ends_with("was there already"), "{message}");
+    assert_eq!(goes_on, "[2/3] eager-init: goes on, 1 of 4 prompts were there already");
+    assert!(init.starts_with("[2/3] eager-init: pass@k") && !init.contains("there"), "{message}");
+    assert!(esc.starts_with("[3/3] esc: pass@k") && !esc.contains("there"), "{message}");
 }

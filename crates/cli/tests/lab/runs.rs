@@ -108,6 +108,27 @@ fn a_full_disk_stops_with_a_word_and_spoils_nothing() {
     assert_eq!(samples(&out).len(), 10);
 }
 
+/// What is said to go on does: these commands take up what is there without being asked to.
+#[test]
+#[cfg(target_os = "linux")]
+fn commands_that_never_repeat_a_run_go_on_by_themselves() {
+    for command in [
+        &["sweep", "--method", "full-parallel", "--limit", "6"][..],
+        &["calibrate", "--examples", "6", "--theta", "0.3", "--dry-run", "--draws", "1"],
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("runs").display().to_string();
+        let args = [command, &["--suite", "acorn", "-m", "8", "--out", &out]].concat();
+        let eager_path = env!("CARGO_BIN_EXE_eager");
+        let script = format!("trap '' XFSZ; ulimit -f 8; exec {eager_path} {}", args.join(" "));
+        let output = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(message.contains(&format!("the same command with --out {out} goes on")), "{message}");
+        stdout(&eager(&args));
+    }
+}
+
 #[test]
 fn seeds_are_runs_and_runs_can_be_compared_later() {
     let folder = tempfile::tempdir().unwrap();

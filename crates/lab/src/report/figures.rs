@@ -6,7 +6,8 @@ use crate::analyze::{self, PERCENTILE};
 use crate::report::cells::{Cell, Subject};
 use crate::report::format::{self, count, setting, share};
 use crate::report::lines::{Draws, Line};
-use crate::report::plot::{self, Axis, Bar, Bars, Curve, Mark, Stack};
+use crate::report::picture::{Legend, Picture};
+use crate::report::plot::{self, Axis, Bar, Bars, Curve, Form, Mark, Stack};
 use crate::report::{Report, names};
 use crate::statistics::{Estimate, mean};
 
@@ -15,9 +16,8 @@ use crate::statistics::{Estimate, mean};
 pub struct Figure {
     pub title: String,
     pub caption: String,
-    pub svg: String,
-    /// Colours and what they stand for.
-    pub legend: Vec<(&'static str, String)>,
+    pub picture: Picture,
+    pub legend: Legend,
 }
 
 pub fn all(report: &Report) -> Vec<Figure> {
@@ -28,7 +28,7 @@ pub fn all(report: &Report) -> Vec<Figure> {
         figures.extend(temperatures(report, at, subject));
         figures.extend(correlation(report, subject));
     }
-    figures.retain(|f| !f.svg.is_empty());
+    figures.retain(|f| !f.picture.is_empty());
     figures
 }
 
@@ -46,8 +46,8 @@ fn bar(line: &Line, estimate: Estimate, form: fn(f64) -> String) -> Bar {
 }
 
 /// A legend of the methods of some lines, each once.
-fn legend<'l>(lines: impl IntoIterator<Item = &'l Line>) -> Vec<(&'static str, String)> {
-    let mut legend: Vec<(&'static str, String)> = Vec::new();
+fn legend<'l>(lines: impl IntoIterator<Item = &'l Line>) -> Legend {
+    let mut legend = Legend::new();
     for line in lines {
         let entry = (names::colour(&line.method), names::method(&line.method));
         if !legend.contains(&entry) {
@@ -77,7 +77,7 @@ fn methods(report: &Report) -> Vec<Figure> {
         let one = |title: &str,
                    label: &str,
                    of: fn(&Line) -> Option<Estimate>,
-                   form: fn(f64) -> String,
+                   (form, ticks): (fn(f64) -> String, Form),
                    caption: &str| {
             let groups: Vec<Bars> = subjects
                 .iter()
@@ -87,8 +87,7 @@ fn methods(report: &Report) -> Vec<Figure> {
                 })
                 .collect();
             let tops = groups.iter().flat_map(|g| &g.bars).map(|b| b.interval.map_or(b.value, |i| i.high));
-            let axis =
-                Axis::from_zero(label, tops, if form(0.5) == "0.500" { |v| format!("{v:.1}") } else { form });
+            let axis = Axis::from_zero(label, tops, ticks);
             let alt = format!(
                 "{title}, {model}: {}",
                 spoken(every.iter().copied(), |l| of(l).map(|e| form(e.value)))
@@ -96,7 +95,7 @@ fn methods(report: &Report) -> Vec<Figure> {
             Figure {
                 title: format!("{title}, {model}"),
                 caption: caption.to_owned(),
-                svg: plot::bars(&axis, &groups, &alt),
+                picture: plot::bars(&axis, &groups, &alt),
                 legend: legend(every.iter().copied()),
             }
         };
@@ -106,14 +105,14 @@ fn methods(report: &Report) -> Vec<Figure> {
                 "Tokens by method",
                 "tokens per problem",
                 per_problem,
-                count,
+                (count, Form::Own(count)),
                 "Fewer is cheaper. Lines span the 95% interval.",
             ),
             one(
                 "Pass rate by method",
                 "pass rate",
                 |l| l.pass_rate,
-                share,
+                (share, Form::Plain),
                 "The share of sequences that are right.",
             ),
         ]
@@ -174,7 +173,7 @@ fn pareto(report: &Report, at: usize, subject: &Subject) -> Option<Figure> {
     let x = Axis::from_zero(
         "tokens per problem",
         curves.iter().flat_map(|c| c.points.iter().map(|p| p.x)),
-        count,
+        Form::Own(count),
     );
     let y = Axis::share_over("pass@k", reaches(&curves));
     let said = |l: &Line| {
@@ -193,7 +192,7 @@ fn pareto(report: &Report, at: usize, subject: &Subject) -> Option<Figure> {
     Some(Figure {
         title: format!("What M buys, {}", place(subject)),
         caption: "Each mark is an M. Further up and to the left is better.".to_owned(),
-        svg: plot::curves(&x, &y, &curves, &[], &alt),
+        picture: plot::curves(&x, &y, &curves, &[], &alt),
         legend: legend(shown),
     })
 }
@@ -227,17 +226,17 @@ fn thetas(report: &Report, at: usize, subject: &Subject) -> Vec<Figure> {
         let y = if label == "pass@k" {
             Axis::share_over(label, values())
         } else {
-            Axis::from_zero(label, values(), form)
+            Axis::from_zero(label, values(), Form::Own(form))
         };
         let xs = curves.iter().flat_map(|c| c.points.iter().map(|p| p.x));
-        let x = Axis::over("\u{3b8}", xs, |v| format!("{:.1}", v + 0.0));
+        let x = Axis::over("\u{3b8}", xs, Form::Plain);
         let lines = || by_method.values().flatten().copied();
         let said = |l: &Line| Some(format!("at \u{3b8} {}: {}", setting(l.theta?), form(of(l)?.value)));
         let alt = format!("{title}, {}: {}", place(subject), spoken(lines(), said));
         Figure {
             title: format!("{title}, {}", place(subject)),
             caption: "A lower \u{3b8} forks more often. Dashed: full parallel.".to_owned(),
-            svg: plot::curves(&x, &y, &curves, &rules, &alt),
+            picture: plot::curves(&x, &y, &curves, &rules, &alt),
             legend: legend(lines().chain(full)),
         }
     };
@@ -286,7 +285,7 @@ fn temperatures(report: &Report, at: usize, subject: &Subject) -> Vec<Figure> {
         Figure {
             title: format!("{label} by temperature, {}", place(subject)),
             caption: "Lines span the 95% interval.".to_owned(),
-            svg: plot::bars(&Axis::bar_share(label), &groups, &alt),
+            picture: plot::bars(&Axis::bar_share(label), &groups, &alt),
             legend: legend(lines.iter().copied()),
         }
     };
@@ -330,8 +329,7 @@ fn correlation(report: &Report, subject: &Subject) -> Option<Figure> {
         }
         None => "All problems are alike in one of the two, so there is no correlation".to_owned(),
     };
-    let x =
-        Axis::before_zero("peak entropy (nats)", points.iter().map(|p| p.0), |v| format!("{:.1}", v + 0.0));
+    let x = Axis::before_zero("peak entropy (nats)", points.iter().map(|p| p.0), Form::Plain);
     let alt =
         format!("Peak entropy against pass rate of {} problems, {}: {said}", points.len(), place(subject));
     Some(Figure {
@@ -340,7 +338,7 @@ fn correlation(report: &Report, subject: &Subject) -> Option<Figure> {
             "{said}. A dot is a problem under {}: the mean entropy above the {PERCENTILE}th percentile of its sequences.",
             cell.label()
         ),
-        svg: plot::scatter(&x, &Axis::share("pass rate"), names::colour(&cell.method), &points, &alt),
+        picture: plot::scatter(&x, &Axis::share("pass rate"), names::colour(&cell.method), &points, &alt),
         legend: Vec::new(),
     })
 }
@@ -360,7 +358,7 @@ pub fn problems(report: &Report, at: usize) -> Vec<Figure> {
     let rate = |id: &String| judge.scores.get(id).map_or(-1.0, |s| s.rate);
     order.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
     let most = subject.primary().flat_map(|c| c.scores.values().map(|s| s.sequences)).fold(1.0, f64::max);
-    let axis = Axis::from_zero("sequences", [most], |v| format!("{v:.0}"));
+    let axis = Axis::from_zero("sequences", [most], Form::Plain);
     let figure = |cell: &Cell| {
         let stack = |id: &&String| {
             cell.scores
@@ -381,9 +379,9 @@ pub fn problems(report: &Report, at: usize) -> Vec<Figure> {
         Figure {
             title: cell.label(),
             caption: String::new(),
-            svg: plot::columns(&axis, colour, &stacks, &alt),
+            picture: plot::columns(&axis, colour, &stacks, &alt),
             legend: Vec::new(),
         }
     };
-    subject.primary().map(figure).filter(|f| !f.svg.is_empty()).collect()
+    subject.primary().map(figure).filter(|f| !f.picture.is_empty()).collect()
 }

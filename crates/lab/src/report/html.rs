@@ -114,7 +114,7 @@ fn figures_section(out: &mut String, report: &Report) {
 }
 
 fn figure_html(out: &mut String, figure: &Figure) {
-    let _ = writeln!(out, "<figure>\n<h4>{}</h4>\n{}", escape(&figure.title), figure.svg);
+    let _ = writeln!(out, "<figure>\n<h4>{}</h4>\n{}", escape(&figure.title), figure.picture.inside());
     if !figure.legend.is_empty() {
         out.push_str("<ul class=\"legend\">");
         for (colour, name) in &figure.legend {
@@ -144,6 +144,9 @@ fn problems_section(out: &mut String, report: &Report, left: trees::LeftOut) {
             " Trees are here for the {} with most to see: where methods or sequences disagree and where there are forks.",
             left.with_trees
         ));
+    }
+    if left.seeds_cut {
+        note.push_str(" Trees of further seeds are here as far as they fit.");
     }
     if left.texts_cut > 0 {
         note.push_str(&format!(

@@ -13,6 +13,7 @@ mod lines;
 mod markdown;
 pub(crate) mod names;
 mod paper;
+mod picture;
 pub(crate) mod plot;
 mod provenance;
 mod table;
@@ -23,7 +24,9 @@ pub use cells::{Cell, Score, Subject};
 pub use lines::{Against, EqualTokens, Line};
 pub use table::{Better, Column, Entry, Row, Table};
 
-use crate::run::Run;
+use std::path::{Path, PathBuf};
+
+use crate::run::{Run, RunError, replace};
 use cells::Comparison;
 use lines::Draws;
 
@@ -44,6 +47,37 @@ impl Default for Options {
     fn default() -> Self {
         Options { paper: false, trees: 60, text: 1500, tree_bytes: 8 << 20 }
     }
+}
+
+/// Where a report lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saved {
+    pub html: PathBuf,
+    pub markdown: PathBuf,
+    /// The Markdown's pictures; the page has its own inside.
+    pub figures: PathBuf,
+}
+
+impl Saved {
+    /// The files that belong to a page by this name.
+    pub fn beside(html: &Path) -> Self {
+        let mut figures = html.file_stem().unwrap_or_default().to_owned();
+        figures.push("-figures");
+        Saved {
+            html: html.to_owned(),
+            markdown: html.with_extension("md"),
+            figures: html.with_file_name(figures),
+        }
+    }
+
+    /// The pictures' folder as seen from the Markdown.
+    pub fn figures_name(&self) -> String {
+        self.figures.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+fn put(path: &Path, text: &str) -> Result<(), RunError> {
+    replace(path, |out| out.write_all(text.as_bytes()))
 }
 
 /// A comparison of runs, ready to be written.
@@ -91,8 +125,24 @@ impl<'a> Report<'a> {
         html::page(self)
     }
 
-    pub fn markdown(&self) -> String {
-        markdown::document(self)
+    /// The same without trees, with pictures that are looked for in `folder`.
+    pub fn markdown(&self, folder: &str) -> String {
+        markdown::document(self, folder)
+    }
+
+    /// Writes the page to `html`, and beside it the Markdown with a folder for its pictures.
+    pub fn save(&self, html: &Path) -> Result<Saved, RunError> {
+        let saved = Saved::beside(html);
+        put(&saved.html, &self.html())?;
+        let illustrations = markdown::illustrations(self);
+        if !illustrations.is_empty() && !saved.figures.is_dir() {
+            std::fs::create_dir(&saved.figures).map_err(RunError::io("create", &saved.figures))?;
+        }
+        for illustration in illustrations {
+            put(&saved.figures.join(&illustration.file), &illustration.svg())?;
+        }
+        put(&saved.markdown, &self.markdown(&saved.figures_name()))?;
+        Ok(saved)
     }
 
     /// Models on suites, with the cells behind the lines.

@@ -3,7 +3,6 @@
 //! plotters knows fixed colours only. So every colour is drawn as a stand-in that occurs nowhere else, and the finished text
 //! gets `currentColor` or a CSS variable in its place: one picture serves light and dark pages and print.
 
-use std::fmt::Write;
 use std::ops::Range;
 
 use plotters::coord::Shift;
@@ -11,7 +10,8 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::report::format::{escape, shown};
+use crate::report::format::shown;
+use crate::report::picture::{Picture, SMALL, TEXT, WIDTH};
 use crate::statistics::Interval;
 
 const INK: RGBColor = RGBColor(1, 1, 1);
@@ -19,23 +19,27 @@ const GRID: RGBColor = RGBColor(1, 1, 2);
 /// The first of the stand-ins for the colours of series.
 const SERIES: u8 = 16;
 
-/// In units of the picture. Coordinates are whole numbers, so they are finer than pixels.
-const WIDTH: u32 = 960;
-const TEXT: f64 = 42.0;
-const SMALL: f64 = 38.0;
-
 /// One end of a picture to the other.
 #[derive(Debug, Clone)]
 pub struct Axis {
     pub label: String,
     pub range: Range<f64>,
     pub ticks: Vec<f64>,
-    pub form: fn(f64) -> String,
+    pub form: Form,
+}
+
+/// How the numbers along an axis are written.
+#[derive(Debug, Clone, Copy)]
+pub enum Form {
+    /// With as many digits as it takes to tell one tick from the next.
+    Plain,
+    /// As this has it.
+    Own(fn(f64) -> String),
 }
 
 impl Axis {
     /// An axis on round numbers that holds all values.
-    pub fn over(label: &str, values: impl IntoIterator<Item = f64>, form: fn(f64) -> String) -> Self {
+    pub fn over(label: &str, values: impl IntoIterator<Item = f64>, form: Form) -> Self {
         let finite = values.into_iter().filter(|v| v.is_finite());
         let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
         let (low, high) = if low <= high { (low, high) } else { (0.0, 1.0) };
@@ -49,7 +53,7 @@ impl Axis {
     }
 
     /// From zero.
-    pub fn from_zero(label: &str, values: impl IntoIterator<Item = f64>, form: fn(f64) -> String) -> Self {
+    pub fn from_zero(label: &str, values: impl IntoIterator<Item = f64>, form: Form) -> Self {
         let highest = values.into_iter().filter(|v| v.is_finite()).fold(0.0, f64::max);
         let highest = if highest > 0.0 { highest * 1.04 } else { 1.0 };
         let step = round_step(highest / 4.0);
@@ -59,7 +63,7 @@ impl Axis {
     }
 
     /// From a little before zero, so that a mark at zero is whole.
-    pub fn before_zero(label: &str, values: impl IntoIterator<Item = f64>, form: fn(f64) -> String) -> Self {
+    pub fn before_zero(label: &str, values: impl IntoIterator<Item = f64>, form: Form) -> Self {
         let mut axis = Axis::from_zero(label, values, form);
         axis.range.start = -0.04 * axis.range.end;
         axis
@@ -68,12 +72,12 @@ impl Axis {
     /// A share of one, whole.
     pub fn share(label: &str) -> Self {
         let ticks = (0..=5).map(|i| f64::from(i) / 5.0).collect();
-        Axis { label: label.to_owned(), range: -0.04..1.08, ticks, form: |v| format!("{v:.1}") }
+        Axis { label: label.to_owned(), range: -0.04..1.08, ticks, form: Form::Plain }
     }
 
     /// Shares of one, as near as the values allow.
     pub fn share_over(label: &str, values: impl IntoIterator<Item = f64>) -> Self {
-        let mut axis = Axis::over(label, values, |v| format!("{v:.2}"));
+        let mut axis = Axis::over(label, values, Form::Plain);
         axis.ticks.retain(|t| (-1e-9..=1.0 + 1e-9).contains(t));
         axis.range = axis.range.start.max(-0.02)..axis.range.end.min(1.02);
         axis
@@ -86,9 +90,32 @@ impl Axis {
     }
 
     /// Names at whole places.
-    fn places(count: usize, form: fn(f64) -> String) -> Self {
+    fn places(count: usize, name: fn(f64) -> String) -> Self {
         let ticks = (0..count).map(|i| i as f64 + 0.5).collect();
-        Axis { label: String::new(), range: 0.0..count as f64, ticks, form }
+        Axis { label: String::new(), range: 0.0..count as f64, ticks, form: Form::Own(name) }
+    }
+
+    /// A tick in writing.
+    fn written(&self, tick: f64) -> String {
+        let (first, second) = match (self.form, &self.ticks[..]) {
+            (Form::Own(form), _) => return form(tick),
+            (Form::Plain, [first, second, ..]) => (first, second),
+            (Form::Plain, _) => return tick.to_string(),
+        };
+        let power = |value: f64| (value.abs() * 1.000_001).log10().floor() as i32;
+        let step = power(second - first);
+        // Adding zero makes of -0 a plain 0.
+        let tick = if power(tick) < step - 1 { 0.0 } else { tick } + 0.0;
+        let largest = self.ticks.iter().copied().fold(0.0, |a: f64, b| a.max(b.abs()));
+        match usize::try_from(-step) {
+            // Beyond that, zeros are hard to count.
+            Ok(5..) if power(largest) < -3 => {
+                let digits = usize::try_from(power(largest) - step).unwrap_or(0);
+                if tick == 0.0 { "0".to_owned() } else { format!("{tick:.digits$e}") }
+            }
+            Ok(digits) => format!("{tick:.digits$}"),
+            Err(_) => format!("{tick:.0}"),
+        }
     }
 }
 
@@ -187,8 +214,8 @@ impl Palette {
     }
 }
 
-/// Draws into a text. `alt` says in words what the picture shows.
-fn picture(height: u32, alt: &str, draw: impl FnOnce(&Area, &mut Palette) -> Drawn) -> String {
+/// Draws a picture. `alt` says in words what it shows.
+fn picture(height: u32, alt: &str, draw: impl FnOnce(&Area, &mut Palette) -> Drawn) -> Picture {
     let mut drawn = String::new();
     let mut palette = Palette::default();
     let result = {
@@ -197,17 +224,12 @@ fn picture(height: u32, alt: &str, draw: impl FnOnce(&Area, &mut Palette) -> Dra
     };
     // Writing to a text does not fail; a picture that cannot be laid out is left out rather than the report.
     if result.is_err() {
-        return String::new();
+        return Picture::default();
     }
+    // What plotters puts around the drawing is ours to say.
     let inside = drawn.split_once('>').map_or("", |(_, rest)| rest);
-    let mut svg = String::new();
-    let alt = escape(alt);
-    let _ = write!(
-        svg,
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{alt}\" xmlns=\"http://www.w3.org/2000/svg\">"
-    );
-    svg.push_str(&palette.paint(inside));
-    svg.trim_end().to_owned()
+    let drawing = palette.paint(inside.trim_end().trim_end_matches("</svg>"));
+    Picture { height, alt: alt.to_owned(), drawing }
 }
 
 fn font(size: f64) -> TextStyle<'static> {
@@ -220,7 +242,7 @@ fn chart<'a, 'b>(
     y: &Axis,
     x_names: Option<&[String]>,
 ) -> Result<Chart<'a, 'b>, DrawingAreaErrorKind<std::io::Error>> {
-    let widest = y.ticks.iter().map(|t| (y.form)(*t).chars().count()).max().unwrap_or(1) as u32;
+    let widest = y.ticks.iter().map(|t| y.written(*t).chars().count()).max().unwrap_or(1) as u32;
     let mut chart = ChartBuilder::on(area)
         .margin(10)
         .margin_right(52)
@@ -230,9 +252,9 @@ fn chart<'a, 'b>(
         .build_cartesian_2d(x.clone(), y.clone())?;
     let x_form = |v: &f64| match x_names {
         Some(names) => names.get(*v as usize).map(|n| plain(n)).unwrap_or_default(),
-        None => (x.form)(*v),
+        None => x.written(*v),
     };
-    let y_form = |v: &f64| (y.form)(*v);
+    let y_form = |v: &f64| y.written(*v);
     let mut mesh = chart.configure_mesh();
     if x_names.is_some() {
         mesh.disable_x_mesh();
@@ -259,7 +281,7 @@ fn plain(text: &str) -> String {
 }
 
 /// Curves over two numbers. `rules` are values of `y` to hold them against.
-pub fn curves(x: &Axis, y: &Axis, curves: &[Curve], rules: &[(f64, &'static str)], alt: &str) -> String {
+pub fn curves(x: &Axis, y: &Axis, curves: &[Curve], rules: &[(f64, &'static str)], alt: &str) -> Picture {
     picture(620, alt, |area, palette| {
         let mut chart = chart(area, x, y, None)?;
         for (value, colour) in rules {
@@ -287,7 +309,7 @@ pub fn curves(x: &Axis, y: &Axis, curves: &[Curve], rules: &[(f64, &'static str)
 }
 
 /// Points, and nothing joined.
-pub fn scatter(x: &Axis, y: &Axis, colour: &'static str, points: &[(f64, f64)], alt: &str) -> String {
+pub fn scatter(x: &Axis, y: &Axis, colour: &'static str, points: &[(f64, f64)], alt: &str) -> Picture {
     picture(620, alt, |area, palette| {
         let mut chart = chart(area, x, y, None)?;
         // Points that lie on each other show as darker.
@@ -298,7 +320,7 @@ pub fn scatter(x: &Axis, y: &Axis, colour: &'static str, points: &[(f64, f64)], 
 }
 
 /// Groups of bars.
-pub fn bars(y: &Axis, groups: &[Bars], alt: &str) -> String {
+pub fn bars(y: &Axis, groups: &[Bars], alt: &str) -> Picture {
     picture(540, alt, |area, palette| {
         let names: Vec<String> = groups.iter().map(|g| g.name.clone()).collect();
         let mut chart = chart(area, &Axis::places(groups.len(), |_| String::new()), y, Some(&names))?;
@@ -345,7 +367,7 @@ fn draw_interval(
 }
 
 /// A column for each problem, in order.
-pub fn columns(y: &Axis, colour: &'static str, stacks: &[Stack], alt: &str) -> String {
+pub fn columns(y: &Axis, colour: &'static str, stacks: &[Stack], alt: &str) -> Picture {
     picture(340, alt, |area, palette| {
         let mut x = Axis::places(stacks.len(), |v| format!("{}", (v + 0.5) as usize));
         x.label = "problem, by how often it was solved".to_owned();
@@ -371,20 +393,44 @@ mod tests {
     fn axes_hold_their_values_on_round_numbers() {
         for (low, high) in [(0.0, 1.0), (0.93, 0.97), (1234.0, 56789.0), (5.0, 5.0), (-0.3, 0.2), (0.0, 0.0)]
         {
-            let axis = Axis::over("x", [low, high], |v| v.to_string());
+            let axis = Axis::over("x", [low, high], Form::Plain);
             assert!(axis.range.contains(&low) && axis.range.contains(&high), "{axis:?}");
             assert!((2..=9).contains(&axis.ticks.len()), "{axis:?}");
         }
-        assert_eq!(Axis::from_zero("x", [3.9], |v| v.to_string()).ticks, [0.0, 2.0, 4.0, 6.0]);
-        let empty = Axis::over("x", [f64::NAN], |v| v.to_string());
+        assert_eq!(Axis::from_zero("x", [3.9], Form::Plain).ticks, [0.0, 2.0, 4.0, 6.0]);
+        let empty = Axis::over("x", [f64::NAN], Form::Plain);
         assert!(empty.range.start < empty.range.end && empty.range.end.is_finite(), "{empty:?}");
+    }
+
+    #[test]
+    fn ticks_have_the_digits_that_tell_them_apart() {
+        for (first, step, written) in [
+            (0.0, 1.0, ["0", "1", "2", "3"]),
+            (0.0, 0.5, ["0.0", "0.5", "1.0", "1.5"]),
+            (0.0, 0.002, ["0.000", "0.002", "0.004", "0.006"]),
+            (-0.0004, 0.0002, ["-0.0004", "-0.0002", "0.0000", "0.0002"]),
+            (0.965, 0.005, ["0.965", "0.970", "0.975", "0.980"]),
+            (1000.0, 500.0, ["1000", "1500", "2000", "2500"]),
+            // Where zeros are hard to count.
+            (0.0, 2e-6, ["0", "2e-6", "4e-6", "6e-6"]),
+            (0.000_08, 1e-5, ["8.0e-5", "9.0e-5", "1.0e-4", "1.1e-4"]),
+        ] {
+            let ticks: Vec<f64> = (0..4).map(|i| first + step * f64::from(i)).collect();
+            let axis = Axis { ticks, ..Axis::over("x", [0.0, 1.0], Form::Plain) };
+            let found: Vec<String> = axis.ticks.iter().map(|&tick| axis.written(tick)).collect();
+            assert_eq!(found, written);
+        }
+        let tiny = Axis::before_zero("x", [0.003, 0.011], Form::Plain);
+        let written: Vec<String> = tiny.ticks.iter().map(|&tick| tiny.written(tick)).collect();
+        assert_eq!(written, ["0.000", "0.005", "0.010", "0.015"]);
     }
 
     #[test]
     fn pictures_take_their_colours_from_the_page() {
         let bar = Bar { colour: "--init", value: 0.5, interval: None, label: "a<b\u{1}".into() };
         let svg =
-            bars(&Axis::share("pass@k"), &[Bars { name: "x & y".into(), bars: vec![bar] }], "a \"picture\"");
+            bars(&Axis::share("pass@k"), &[Bars { name: "x & y".into(), bars: vec![bar] }], "a \"picture\"")
+                .inside();
         assert!(svg.contains("var(--init)") && svg.contains("currentColor") && svg.contains("var(--grid)"));
         assert!(!svg.contains("#01"), "a stand-in was left");
         assert!(

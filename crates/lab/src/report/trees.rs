@@ -36,6 +36,8 @@ pub struct Data {
 pub struct LeftOut {
     pub problems: usize,
     pub with_trees: usize,
+    /// Do some lack the trees of further seeds?
+    pub seeds_cut: bool,
     pub texts_cut: usize,
 }
 
@@ -51,8 +53,7 @@ struct MethodData {
     name: String,
     colour: &'static str,
     theta: Option<f32>,
-    seed: u64,
-    seeds: usize,
+    seeds: Vec<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -62,8 +63,8 @@ struct ProblemData {
     gold: Option<String>,
     /// One for each method: sequences, right ones, tokens, and the share of seeds whose majority was right.
     scores: Vec<Option<(f64, f64, f64, f64)>>,
-    /// One for each method; empty where they were left out.
-    trees: Vec<Option<TreeData>>,
+    /// For each method one for each seed, as far as they fit; empty where they were left out.
+    trees: Vec<Vec<Option<TreeData>>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -124,18 +125,26 @@ pub fn data(report: &Report) -> (Data, LeftOut) {
     }
     left.problems = ranked.len();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+    let seeds = |subject: &Subject| subject.primary().map(|cell| cell.runs.len()).max().unwrap_or(0);
+    let rounds = report.subjects().iter().map(seeds).max().unwrap_or(0);
     let mut bytes = 0;
-    for (_, at, index) in ranked.into_iter().take(report.options.trees) {
-        let subject = &report.subjects()[at];
-        let mut cut = 0;
-        let trees = trees(subject, &subject.problems[index], report.options.text, &mut cut);
-        bytes += serde_json::to_string(&trees).map_or(0, |text| text.len());
-        if bytes > report.options.tree_bytes {
-            break;
+    // Every problem's first seed comes before anyone's second: what does not fit is then what is missed least.
+    'page: for round in 0..rounds {
+        for &(_, at, index) in ranked.iter().take(report.options.trees) {
+            let subject = &report.subjects()[at];
+            let mut cut = 0;
+            let grown = trees(subject, &subject.problems[index], round, report.options.text, &mut cut);
+            bytes += serde_json::to_string(&grown).map_or(0, |text| text.len());
+            if bytes > report.options.tree_bytes {
+                left.seeds_cut = rounds > 1;
+                break 'page;
+            }
+            let shown = &mut subjects[at].problems[index].trees;
+            shown.resize_with(grown.len(), Vec::new);
+            shown.iter_mut().zip(grown).for_each(|(seeds, tree)| seeds.extend(tree));
+            left.with_trees += usize::from(round == 0);
+            left.texts_cut += cut;
         }
-        subjects[at].problems[index].trees = trees;
-        left.with_trees += 1;
-        left.texts_cut += cut;
     }
     (Data { subjects }, left)
 }
@@ -162,8 +171,7 @@ fn outline(subject: &Subject) -> SubjectData {
         name: cell.label(),
         colour: names::colour(&cell.method),
         theta: cell.theta,
-        seed: cell.runs[0].manifest.seed,
-        seeds: cell.runs.len(),
+        seeds: cell.runs.iter().map(|run| run.manifest.seed).collect(),
     };
     let asked =
         |id: &str| subject.cells.iter().flat_map(|c| &c.runs).flat_map(|r| &r.problems).find(|p| p.id == id);
@@ -193,13 +201,20 @@ fn interest(subject: &Subject, id: &str) -> f64 {
     3.0 * apart.max(0.0) + mixed + forks
 }
 
-fn trees(subject: &Subject, id: &str, cap: usize, cut: &mut usize) -> Vec<Option<TreeData>> {
-    // With several seeds, the first stands for all.
-    let mut first = |cell: &Cell| {
-        let sample = cell.runs.iter().find_map(|r| by_id(r).get(id).copied())?;
-        Some(tree(sample, cap, cut))
+/// A problem's tree under each method with its seed of this place: nothing where the method has no such seed, and no tree
+/// where that run has not come to the problem yet.
+fn trees(
+    subject: &Subject,
+    id: &str,
+    place: usize,
+    cap: usize,
+    cut: &mut usize,
+) -> Vec<Option<Option<TreeData>>> {
+    let mut of = |cell: &Cell| {
+        let run = cell.runs.get(place)?;
+        Some(by_id(run).get(id).map(|sample| tree(sample, cap, cut)))
     };
-    subject.primary().map(&mut first).collect()
+    subject.primary().map(&mut of).collect()
 }
 
 fn tree(sample: &Sample, cap: usize, cut: &mut usize) -> TreeData {

@@ -30,6 +30,15 @@ pub struct Run {
     pub problems: Vec<Asked>,
 }
 
+/// What lies in some folders. Runs outlive the programs that wrote them and the disks they were written to, so one that
+/// cannot be read must not hide the others.
+#[derive(Debug)]
+pub struct Found {
+    pub runs: Vec<Run>,
+    /// What could not be read, and why.
+    pub left_out: Vec<RunError>,
+}
+
 /// A line of `problems.jsonl`: the text of a problem and its right answer, for people who look at the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
@@ -48,19 +57,26 @@ impl Run {
     }
 
     /// All runs in these folders and below them, in order of their names.
-    pub fn find(places: &[PathBuf]) -> Result<Vec<Self>, RunError> {
-        let mut folders = Vec::new();
+    pub fn find(places: &[PathBuf]) -> Found {
+        let (mut folders, mut left_out) = (Vec::new(), Vec::new());
         for place in places {
-            let before = folders.len();
-            search(place, DEPTH, &mut folders)?;
-            if folders.len() == before {
-                return Err(RunError::NotARun(place.clone()));
+            let before = folders.len() + left_out.len();
+            search(place, DEPTH, &mut folders, &mut left_out);
+            if folders.len() + left_out.len() == before {
+                left_out.push(RunError::NotARun(place.clone()));
             }
         }
         // Two names of one folder would count its samples twice.
         let mut seen = HashSet::new();
         folders.retain(|folder| seen.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())));
-        folders.iter().map(|folder| Run::read(folder)).collect()
+        let mut runs = Vec::new();
+        for folder in &folders {
+            match Run::read(folder) {
+                Ok(run) => runs.push(run),
+                Err(error) => left_out.push(error),
+            }
+        }
+        Found { runs, left_out }
     }
 
     /// Does this folder hold runs in folders of their own?
@@ -77,17 +93,17 @@ impl Run {
 /// How deep runs may lie below a folder that is named.
 const DEPTH: usize = 3;
 
-fn search(place: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), RunError> {
+fn search(place: &Path, depth: usize, found: &mut Vec<PathBuf>, left_out: &mut Vec<RunError>) {
     if place.join(folder::MANIFEST).is_file() {
         found.push(place.to_owned());
-        return Ok(());
+        return;
     }
-    let entries = std::fs::read_dir(place).map_err(RunError::io("read", place))?;
-    let mut below: Vec<PathBuf> =
-        entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    let mut below: Vec<PathBuf> = match std::fs::read_dir(place) {
+        Ok(entries) => entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect(),
+        Err(error) => return left_out.push(RunError::io("read", place)(error)),
+    };
     below.sort();
-    match depth {
-        0 => Ok(()),
-        _ => below.iter().try_for_each(|folder| search(folder, depth - 1, found)),
+    if depth > 0 {
+        below.iter().for_each(|folder| search(folder, depth - 1, found, left_out));
     }
 }

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Files of known suites lie in the data folder ([`source`]). Where one is missing, and a file on the Hugging Face hub is
-//! known to hold the same, it is fetched ([`hub`]).
+//! known to hold the same, it is fetched ([`hub`]). That is so for MATH-500 alone: for no other suite do we know a file there
+//! by its revision and checksum that has the wording of ours.
 
 mod acorn;
 mod error;
@@ -48,8 +49,8 @@ pub struct Suite {
     pub name: String,
     /// Those that were chosen, in the order in which they are run.
     pub problems: Vec<Problem>,
-    /// SHA-256 of the chosen problems as they are put to the model, with their answers: runs with the same hash can be
-    /// compared.
+    /// SHA-256 of the chosen problems as they are put to the model, with their answers or the file of their tests: runs
+    /// with the same hash can be compared.
     pub hash: String,
     /// Its problems may not be written down in plain text.
     pub secret: bool,
@@ -251,13 +252,20 @@ fn hash(problems: &[Problem]) -> String {
         add(gold.as_deref().unwrap_or_default().as_bytes());
         add(choices.len().to_string().as_bytes());
         choices.iter().for_each(|choice| add(choice.as_bytes()));
-        // Another program, or another thing that it is told, is another judge; how long it may take is not.
-        #[cfg(unix)]
-        if let Judge::Command { grader, problem } = judge {
-            add(grader.program.as_encoded_bytes());
-            add(grader.arguments.len().to_string().as_bytes());
-            grader.arguments.iter().for_each(|argument| add(argument.as_encoded_bytes()));
-            add(problem.to_string().as_bytes());
+        match judge {
+            // The tests have no gold answer to stand for them.
+            #[cfg(unix)]
+            Judge::Code { programs, .. } => add(programs.hash().as_bytes()),
+            // Another program, or another thing that it is told, is another judge; how long it may take is not.
+            #[cfg(unix)]
+            Judge::Command { grader, problem } => {
+                add(grader.program.as_encoded_bytes());
+                add(grader.arguments.len().to_string().as_bytes());
+                grader.arguments.iter().for_each(|argument| add(argument.as_encoded_bytes()));
+                add(problem.to_string().as_bytes());
+            }
+            // All that they go by is hashed above.
+            Judge::Text(_) | Judge::None => {}
         }
     }
     hub::hex(&hash.finalize())

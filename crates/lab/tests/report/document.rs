@@ -83,9 +83,9 @@ fn all_that_the_runs_can_fill_is_there() {
     let quotes: Vec<&str> =
         document.descendants().filter(|n| n.has_tag_name("q")).filter_map(|n| n.text()).collect();
     assert!(quotes.contains(&"0.80") && quotes.contains(&"1.70M"), "{quotes:?}");
-    assert!(report.markdown().contains("*paper: 0.80*"));
+    assert!(report.markdown("figures").contains("*paper: 0.80*"));
     let plain = Report::new(&runs, Options::default());
-    assert!(!plain.html().contains("<q ") && !plain.markdown().contains("paper:"));
+    assert!(!plain.html().contains("<q ") && !plain.markdown("figures").contains("paper:"));
 }
 
 #[test]
@@ -178,9 +178,9 @@ fn whatever_models_write_stays_text() {
     let data: serde_json::Value = serde_json::from_str(scripts[0].text().unwrap()).unwrap();
     let problem = &data["subjects"][0]["problems"][0];
     assert_eq!((problem["id"].as_str(), problem["gold"].as_str()), (Some(HOSTILE), Some(HOSTILE)));
-    assert_eq!(problem["trees"][0]["sequences"][0]["answer"].as_str(), Some(HOSTILE));
+    assert_eq!(problem["trees"][0][0]["sequences"][0]["answer"].as_str(), Some(HOSTILE));
 
-    let markdown = report.markdown();
+    let markdown = report.markdown("figures");
     let table: Vec<&str> = markdown.lines().filter(|l| l.starts_with('|')).collect();
     let bars = |l: &str| l.replace("\\\\", "").replace("\\|", "").matches('|').count();
     assert!(table.len() >= 4 && table.iter().all(|l| bars(l) == bars(table[0])), "{table:#?}");
@@ -215,7 +215,7 @@ fn runs_with_little_in_them_are_reported_all_the_same() {
         let html = report.html();
         parse(&html);
         assert!(!html.contains("NaN") && !html.contains(">inf"), "case {at}");
-        assert!(report.markdown().starts_with("# Report"), "case {at}");
+        assert!(report.markdown("figures").starts_with("# Report"), "case {at}");
     }
 }
 
@@ -225,7 +225,7 @@ fn the_same_runs_give_the_same_report() {
     let again = runs.clone();
     let (one, other) = (Report::new(&runs, Options::default()), Report::new(&again, Options::default()));
     assert_eq!(one.html(), other.html());
-    assert_eq!(one.markdown(), other.markdown());
+    assert_eq!(one.markdown("figures"), other.markdown("figures"));
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn the_command_of_each_run_is_told() {
     run.manifest.parameters.options.insert("regrow-first".into(), json!("likely"));
     run.manifest.parameters.options.insert("everywhere".into(), json!(true));
     let runs = [run];
-    let markdown = Report::new(&runs, Options::default()).markdown();
+    let markdown = Report::new(&runs, Options::default()).markdown("figures");
     assert!(
         markdown.contains(
             "eager bench --suite acorn --method eager/regrow --model 'my models/m.gguf' --max-sequences 32 --max-tokens 100 \
@@ -243,4 +243,32 @@ fn the_command_of_each_run_is_told() {
         ),
         "{markdown}"
     );
+}
+
+#[test]
+fn the_markdown_links_pictures_that_stand_by_themselves() {
+    let runs = everything();
+    let folder = tempfile::tempdir().unwrap();
+    let saved = Report::new(&runs, Options::default()).save(&folder.path().join("mine.html")).unwrap();
+    assert_eq!(saved.markdown, folder.path().join("mine.md"));
+    let markdown = std::fs::read_to_string(&saved.markdown).unwrap();
+    let linked: Vec<&str> = markdown
+        .lines()
+        .filter_map(|line| line.strip_prefix("![")?.split_once("](<")?.1.strip_suffix(">)"))
+        .collect();
+    // For each model two figures of methods; for each of the four subjects one of M, two of theta, two of temperature, one
+    // of entropy, and one for each of the six methods.
+    assert_eq!(linked.len(), 2 * 2 + 4 * (1 + 2 + 2 + 1 + 6), "{linked:#?}");
+    for path in &linked {
+        let svg = std::fs::read_to_string(folder.path().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
+        let document = parse(&svg);
+        let root = document.root_element();
+        assert!(root.attribute("aria-label").is_some_and(|alt| !alt.is_empty()), "{path}");
+        assert!(root.attribute("width").is_some() && !svg.contains("var("), "{path}");
+    }
+    let written = std::fs::read_dir(&saved.figures).unwrap().count();
+    assert_eq!(written, linked.len(), "no picture takes another's place");
+    // Colours mean nothing without their legend.
+    let tokens = linked.iter().find(|path| path.contains("tokens-by-method")).unwrap();
+    assert!(std::fs::read_to_string(folder.path().join(tokens)).unwrap().contains("ESC</text>"));
 }

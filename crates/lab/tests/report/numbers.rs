@@ -152,7 +152,11 @@ fn the_table_shows_what_the_lines_say() {
     for (value, expected) in values.iter().zip(expected) {
         assert!((value - expected).abs() < 1e-6, "{values:?}");
     }
-    assert!(report.markdown().contains("| EAGer | 2.5 | **0.750**"), "{}", report.markdown());
+    assert!(
+        report.markdown("figures").contains("| EAGer | 2.5 | **0.750**"),
+        "{}",
+        report.markdown("figures")
+    );
 }
 
 #[test]

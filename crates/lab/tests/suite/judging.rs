@@ -1,12 +1,13 @@
 //! Judges that start processes.
 
 use std::fs;
+use std::io::Write;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use eager_grade::command::CommandGrader;
 use eager_lab::judge::{JudgeError, Kind};
-use eager_lab::suite::{Request, source};
+use eager_lab::suite::{Place, Request, source};
 
 use crate::open;
 
@@ -120,4 +121,25 @@ fn hashes_tell_programs_apart() {
     assert_ne!(plain, hash(r#"{"problem": "Say yes.", "tests": 2}"#, "echo 1", 20));
     // Who had too little time may be given more.
     assert_eq!(plain, hash(line, "echo 1", 40));
+}
+
+/// The tests are all that says which programs are right, so a file with other tests is another suite. How it is packed does
+/// not matter.
+#[test]
+fn hashes_tell_tests_apart() {
+    let hash = |inputs: &str, level: u32| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = fs::File::create(folder.path().join("HumanEvalPlus-v0.1.10.jsonl.gz")).unwrap();
+        let mut packed = flate2::write::GzEncoder::new(file, flate2::Compression::new(level));
+        let line = r#"{"task_id": "HumanEval/0", "prompt": "def one(x):\n", "entry_point": "one",
+            "canonical_solution": "    return 1\n", "atol": 0, "base_input": [[1]], "plus_input": INPUTS}"#;
+        writeln!(packed, "{}", line.replace('\n', " ").replace("INPUTS", inputs)).unwrap();
+        packed.finish().unwrap();
+        let place = Place { folder: folder.path().to_owned(), endpoint: "http://127.0.0.1:9".to_owned() };
+        open(&Request { place: Some(place), ..Request::new("humaneval-plus") }).hash
+    };
+    let plain = hash("[[2]]", 9);
+    assert_eq!(plain, hash("[[2]]", 0));
+    assert_ne!(plain, hash("[[3]]", 9));
+    assert_ne!(plain, hash("[[2], [3]]", 9));
 }

@@ -22,6 +22,8 @@
   };
   const plural = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
   const round = (value) => Math.round(value * 10) / 10;
+  // Entropy: small models may be very sure.
+  const nats = (value) => (value === 0 || value >= 0.01 ? value.toFixed(2) : value.toPrecision(2));
   const verdict = (correct) => (correct === null ? "" : correct ? "right" : "wrong");
   const sign = (correct) => (correct === null ? "" : correct ? "\u2713" : "\u2717");
 
@@ -49,7 +51,7 @@
 
   const browser = document.getElementById("browser");
   if (!browser) return;
-  const state = { subject: 0, search: "", filter: "all", shown: LISTED };
+  const state = { subject: 0, search: "", filter: "all", shown: LISTED, seed: null };
 
   const filters = {
     all: ["all problems", () => true],
@@ -193,7 +195,7 @@
     const told = [`${plural(s.tokens, "token")} of its own`];
     if (s.parent !== null) {
       told.push(`left #${s.parent} at token ${s.fork_at}`);
-      if (s.forked_at_entropy !== null) told.push(`entropy ${s.forked_at_entropy.toFixed(2)}`);
+      if (s.forked_at_entropy !== null) told.push(`entropy ${nats(s.forked_at_entropy)}`);
       if (s.ways) told.push(`there \u201c${visible(s.ways[0])}\u201d, here \u201c${visible(s.ways[1])}\u201d`);
     }
     const ended = { stop: "ended by the model", length: "cut off at the length limit", halted: "given up by the method" };
@@ -204,7 +206,7 @@
       const child = tree.sequences[p];
       const h = child.forked_at_entropy;
       return el("button", { type: "button", class: "fork", onclick: () => open(p),
-        title: `#${p} forks off here with \u201c${child.ways ? visible(child.ways[1]) : ""}\u201d${h === null ? "" : `, entropy ${h.toFixed(2)}`}` }, `\u21b3#${p}`, h === null ? null : el("small", {}, h.toFixed(2)));
+        title: `#${p} forks off here with \u201c${child.ways ? visible(child.ways[1]) : ""}\u201d${h === null ? "" : `, entropy ${nats(h)}`}` }, `\u21b3#${p}`, h === null ? null : el("small", {}, nats(h)));
     };
     return el("div", { class: "text" }, el("p", {}, told.join(" \u00b7 ")),
       s.before ? el("span", { class: "before" }, s.before) : null, ...s.text.map(piece));
@@ -240,19 +242,41 @@
     const subject = data.subjects[subjectAt];
     const problem = subject.problems[problemAt];
     const pane = el("div");
+    // Which of a method's seeds: the one that was looked at last, or else the first with a tree.
+    const seedOf = (i) => {
+      const last = subject.methods[i].seeds.indexOf(state.seed);
+      return last >= 0 ? last : Math.max((problem.trees[i] || []).findIndex((t) => t), 0);
+    };
+    const seeds = (i, chosen) => {
+      const button = (seed, k) => {
+        const tree = (problem.trees[i] || [])[k];
+        const right = tree ? `${tree.sequences.filter((q) => q.correct).length} of ${tree.sequences.length} right` : tree === null ? "not run yet" : "not in the page";
+        return el("button", { type: "button", class: "plain", "aria-pressed": String(k === chosen),
+          onclick: () => { state.seed = seed; show(i); pane.querySelector("[aria-pressed=true]").focus(); } },
+        `seed ${seed} `, el("small", {}, right));
+      };
+      return el("div", { class: "tools seeds", role: "group", "aria-label": "Seed" }, ...subject.methods[i].seeds.map(button));
+    };
     const show = (i) => {
       tabs.forEach((tab, j) => tab.setAttribute("aria-pressed", String(i === j)));
-      const method = subject.methods[i], tree = problem.trees[i], s = problem.scores[i];
-      if (!tree) { pane.replaceChildren(el("p", {}, s ? "This tree is not in the page; it is in the run's samples.jsonl." : "Not run.")); return; }
+      const method = subject.methods[i], k = seedOf(i), tree = (problem.trees[i] || [])[k];
+      const choice = method.seeds.length > 1 && problem.trees.length > 0 ? seeds(i, k) : null;
+      if (!tree) {
+        const why = !problem.scores[i] ? "Not run." : tree === null ? "The run with this seed has not come to this problem."
+          : "This tree is not in the page; it is in the run's samples.jsonl.";
+        pane.replaceChildren(...[choice, el("p", {}, why)].filter((v) => v !== null));
+        return;
+      }
       const right = tree.sequences.filter((q) => q.correct).length;
       const tokens = tree.sequences.reduce((sum, q) => sum + q.tokens, 0);
-      pane.replaceChildren(
-        el("p", {}, `${plural(tree.sequences.length, "sequence")}, ${right} right, ${plural(tokens, "token")} decoded`
-          + (method.seeds > 1 ? ` with seed ${method.seed}; ${method.seeds} seeds were run` : "")),
-        ...votes(tree).filter((v) => v !== null),
+      pane.replaceChildren(...[
+        choice,
+        // On paper there are no buttons to say which tree this is.
+        el("p", {}, `${method.name}, seed ${method.seeds[k]}: ${plural(tree.sequences.length, "sequence")}, ${right} right, ${plural(tokens, "token")} decoded`),
+        ...votes(tree),
         el("p", { class: "note" }, "A row is a sequence, from left to right its tokens; it begins where it left the one above it. "
-          + `Height is entropy, up to ${tree.top.toFixed(2)}${method.theta === null ? "" : `; dashed is \u03b8 = ${round(method.theta * 100) / 100}`}. Open a row to read it.`),
-        treeView(method, tree));
+          + `Height is entropy, up to ${nats(tree.top)}${method.theta === null ? "" : `; dashed is \u03b8 = ${Number(method.theta.toPrecision(3))}`}. Open a row to read it.`),
+        treeView(method, tree)].filter((v) => v !== null));
     };
     const tabs = subject.methods.map((m, i) => el("button", { type: "button", class: "plain", onclick: () => show(i) },
       el("i", { class: "swatch", style: `background:var(${m.colour})` }), m.name));
@@ -268,7 +292,7 @@
       problem.gold === null ? null : el("p", {}, "Right answer: ", el("b", {}, problem.gold)),
       el("div", { class: "tools", role: "group", "aria-label": "Method" }, ...tabs), pane);
     // What is most worth seeing: the last method whose tree has forks.
-    const forked = problem.trees.map((t) => t && t.sequences.some((s) => s.parent !== null));
+    const forked = problem.trees.map((seeds) => seeds.some((t) => t && t.sequences.some((s) => s.parent !== null)));
     const first = Math.max(forked.lastIndexOf(true), 0);
     show(first);
     return view;
