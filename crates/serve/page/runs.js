@@ -145,7 +145,8 @@ function runTable(runs, box = null) {
     return element(
       "tr",
       {},
-      element("th", { scope: "row" }, box?.(run), element("a", { href: address(run.name) }, run.name)),
+      box && element("td", {}, box(run)),
+      element("th", { scope: "row" }, element("a", { href: address(run.name) }, run.name)),
       element("td", {}, run.model),
       element("td", {}, `${run.suite} `, element("span", { class: "quiet" }, `(${count(run.problems)})`)),
       element("td", {}, methodName(run.method)),
@@ -156,7 +157,8 @@ function runTable(runs, box = null) {
       number(metrics.tokens, count),
     );
   };
-  const head = element("thead", {}, element("tr", {}, ...heads.map((text, i) => element("th", { scope: "col", class: i > 3 ? "number" : null }, text))));
+  const choose = box && element("th", { scope: "col" }, element("span", { class: "unseen" }, "Compare"));
+  const head = element("thead", {}, element("tr", {}, choose, ...heads.map((text, i) => element("th", { scope: "col", class: i > 3 ? "number" : null }, text))));
   return wide("Runs", element("table", {}, head, element("tbody", {}, ...runs.map(row))));
 }
 
