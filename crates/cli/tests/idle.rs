@@ -163,6 +163,6 @@ fn thousands_that_only_sit_there_keep_nobody_out() {
     for (limit, args, files) in table {
         let serve = Serve::start(files, args);
         let taken = flood(&serve, limit, idle_ones);
-        assert!(taken < 64 << 10, "an idle connection takes {taken} bytes");
+        assert!(taken < 48 << 10, "an idle connection takes {taken} bytes");
     }
 }
