@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, ValueEnum};
@@ -17,7 +17,8 @@ use crate::{Outcome, Usage};
 
 #[derive(Debug, ClapArgs)]
 pub struct Args {
-    /// A .gguf file, or a folder with config.json, tokenizer.json and *.safetensors [default: the embedded acorn]
+    /// A .gguf file, a folder with config.json, tokenizer.json and *.safetensors, or a name on the hub such as
+    /// Qwen/Qwen3-4B. With --url only its tokenizer is read [default: the embedded acorn]
     #[arg(long)]
     model: Option<PathBuf>,
     /// The address to listen on; others than this machine can reach it only if it is not a loopback address
@@ -122,6 +123,11 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     if let Some(runs) = args.runs.as_ref().filter(|runs| !runs.is_dir()) {
         return Err(Usage(format!("there is no folder {}", runs.display())).into());
     }
+    if args.model.is_none()
+        && let Some(servers) = args.remote.connect()?
+    {
+        return Err(Usage(wordless(servers.model())).into());
+    }
     let mut session = Session::open(args.model.as_deref(), &args.engine, &args.remote)?;
     session.use_profile(args.profile.as_deref())?;
     if args.defaults.theta.is_none() && args.defaults.method.forks() && !session.profile.is_calibrated() {
@@ -141,6 +147,25 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     );
     server.run()?;
     Ok(Outcome::Done)
+}
+
+/// Why a server's address alone is not enough, and what to write. Every token is spelled as it comes, and no server tells
+/// its whole vocabulary. To ask for each token by itself takes half a minute where an answer takes 0.15 ms, and would not
+/// do: a token that is only part of a character comes back as a replacement character.
+fn wordless(model: &str) -> String {
+    let example =
+        if names_a_repository(model) || Path::new(model).exists() { model } else { "Qwen/Qwen3-4B" };
+    format!(
+        "serving what another server decodes needs the words of its model ({model}): add --model with its GGUF, its \
+         folder or its name on the hub, of which only the tokenizer is fetched and not the weights, such as \
+         --model {example}"
+    )
+}
+
+/// Is it written as models are on the hub? Servers also call a model by its file.
+fn names_a_repository(model: &str) -> bool {
+    let plain = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".gguf");
+    matches!(model.split('/').collect::<Vec<_>>()[..], [owner, name] if plain(owner) && plain(name))
 }
 
 impl Args {
@@ -180,5 +205,27 @@ impl LogArgs {
             LogFormat::Json => log.json().init(),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_names_no_model_is_told_what_to_write() {
+        let table = [
+            ("Qwen/Qwen3-8B", "--model Qwen/Qwen3-8B"),
+            // It is on this machine, too.
+            ("Cargo.toml", "--model Cargo.toml"),
+            ("/models/qwen.gguf", "--model Qwen/Qwen3-4B"),
+            ("models/qwen.gguf", "--model Qwen/Qwen3-4B"),
+            ("./qwen", "--model Qwen/Qwen3-4B"),
+            ("qwen", "--model Qwen/Qwen3-4B"),
+        ];
+        for (model, advice) in table {
+            let told = wordless(model);
+            assert!(told.ends_with(advice) && told.contains(&format!("({model})")), "{told}");
+        }
     }
 }

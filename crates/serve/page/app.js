@@ -10,10 +10,10 @@ const viewer = new Viewer();
 const ask = new Ask(viewer);
 const runs = new Runs(byId("runs"), viewer);
 
-// `#/` asks, `#/runs`, `#/runs/RUN` and `#/runs/RUN/PROBLEM` look at what lies in the folder of runs.
+// `#/` asks; `#/runs`, `#/runs/RUN`, `#/runs/RUN/PROBLEM` and `#/compare/RUN/RUN` look at what lies in the folder of runs.
 async function route() {
   const [view = "", ...names] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
-  const asking = view !== "runs";
+  const asking = view !== "runs" && view !== "compare";
   byId("ask").hidden = !asking;
   byId("runs").hidden = asking;
   for (const link of document.querySelectorAll("[data-view]")) {
@@ -31,7 +31,7 @@ async function route() {
   ask.leave();
   viewer.show(null);
   try {
-    await runs.show(names);
+    await (view === "compare" ? runs.compare(names) : runs.show(names));
   } catch (error) {
     if (!(error instanceof Told)) throw error;
     complain(error);

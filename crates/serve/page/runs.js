@@ -1,6 +1,7 @@
-// Runs on disk: the list, one run with its tables and figures, and the tree of one problem.
+// Runs on disk: the list, one run with its tables and figures, some side by side, and the tree of one problem.
 
 import { Told, get, getText } from "./api.js";
+import { Choice, problemTable } from "./compare.js";
 import { count, duration, element, percent, plural } from "./elements.js";
 import { mark } from "./panels.js";
 import { Tree } from "./tree.js";
@@ -9,8 +10,9 @@ import { say } from "./viewer.js";
 const METHODS = { "full-parallel": "Full parallel", "eager-init": "EAGer-init", esc: "ESC", deepconf: "DeepConf" };
 
 const methodName = (method) => METHODS[method] ?? method.replace(/^eager/, "EAGer");
-const address = (...names) => `#/runs${names.map((name) => `/${encodeURIComponent(name)}`).join("")}`;
-const endpoint = (...names) => `/eager/runs${names.map((name) => `/${encodeURIComponent(name)}`).join("")}`;
+const path = (names) => names.map((name) => `/${encodeURIComponent(name)}`).join("");
+const address = (...names) => `#/runs${path(names)}`;
+const endpoint = (...names) => `/eager/runs${path(names)}`;
 
 export class Runs {
   constructor(place, viewer) {
@@ -18,11 +20,20 @@ export class Runs {
   }
 
   // Shows the list, a run, or a problem of a run.
-  async show([run, problem]) {
+  show([run, problem]) {
+    return this.read(() => (problem !== undefined ? this.problem(run, problem) : run !== undefined ? this.run(run) : this.list()));
+  }
+
+  // Shows some runs side by side.
+  compare(names) {
+    return this.read(() => this.sideBySide(names));
+  }
+
+  async read(view) {
     const asked = ++this.asked;
     this.place.replaceChildren(element("p", { class: "quiet" }, "Reading."));
     try {
-      const content = problem !== undefined ? await this.problem(run, problem) : run !== undefined ? await this.run(run) : await this.list();
+      const content = await view();
       // Whoever has clicked on in the meantime wants something else.
       if (asked === this.asked) content();
     } catch (error) {
@@ -39,9 +50,11 @@ export class Runs {
     });
     return () => {
       document.title = "Runs · eager";
-      const intro = element("p", { class: "lead" }, "A run is one method over a set of problems. Open one to see its tables, and any of its problems as a tree.");
+      const intro = element("p", { class: "lead" }, "A run is one method over a set of problems. Open one to see its tables, and any of its problems as a tree. Choose two or more of one suite to see them side by side.");
       const empty = element("p", {}, "There are no runs in the folder yet. ", element("code", {}, "eager bench"), " makes some.");
-      this.place.replaceChildren(element("h1", {}, "Runs"), intro, runs.length ? runTable(runs) : empty);
+      const choice = new Choice(runs, (names) => (location.hash = `#/compare${path(names)}`));
+      const content = runs.length ? choice.form(runTable(runs, (run) => choice.box(run))) : empty;
+      this.place.replaceChildren(element("h1", {}, "Runs"), intro, content);
     };
   }
 
@@ -52,10 +65,23 @@ export class Runs {
       document.title = `${name} · eager`;
       const parts = [crumbs([["Runs", address()], [name]]), element("h1", {}, name)];
       if (data.headline.length) parts.push(element("p", { class: "lead" }, data.headline.join(" ")));
-      if (data.warnings.length) parts.push(element("ul", { class: "warnings" }, ...data.warnings.map((warning) => element("li", {}, warning))));
+      if (data.warnings.length) parts.push(warningList(data.warnings));
       parts.push(...data.tables.map(reportTable));
       parts.push(element("h2", {}, "Problems"), problemList(name, data.problems));
       if (figures.length) parts.push(element("h2", {}, "Figures"), element("div", { class: "figures" }, ...figures));
+      this.place.replaceChildren(...parts);
+    };
+  }
+
+  async sideBySide(names) {
+    const data = await get(`/eager/compare?${names.map((name) => `run=${encodeURIComponent(name)}`).join("&")}`);
+    return () => {
+      document.title = `${names.length} runs of ${data.suite} · eager`;
+      const parts = [crumbs([["Runs", address()], ["Side by side"]]), element("h1", {}, `${names.length} runs of ${data.suite}, side by side`)];
+      if (data.headline.length) parts.push(element("p", { class: "lead" }, data.headline.join(" ")));
+      if (data.warnings.length) parts.push(warningList(data.warnings));
+      parts.push(runTable(data.runs), ...data.tables.map(reportTable), element("h2", {}, "Problems"));
+      parts.push(...problemTable(data, (run, id) => address(run, id), wide));
       this.place.replaceChildren(...parts);
     };
   }
@@ -97,6 +123,7 @@ export class Runs {
   }
 }
 
+const warningList = (warnings) => element("ul", { class: "warnings" }, ...warnings.map((warning) => element("li", {}, warning)));
 const round = (number) => String(Math.round(number * 1000) / 1000);
 
 function crumbs(steps) {
@@ -109,7 +136,8 @@ function wide(label, table) {
   return element("div", { class: "wide", role: "region", tabindex: "0", "aria-label": label }, table);
 }
 
-function runTable(runs) {
+// Runs with their metrics. Where there is a box for each, people may choose.
+function runTable(runs, box = null) {
   const heads = ["Run", "Model", "Suite", "Method", "θ", "pass@k", "cons@k", "Sequences", "Tokens"];
   const row = (run) => {
     const metrics = Object.values(run.metrics ?? {})[0] ?? {};
@@ -117,6 +145,7 @@ function runTable(runs) {
     return element(
       "tr",
       {},
+      box && element("td", {}, box(run)),
       element("th", { scope: "row" }, element("a", { href: address(run.name) }, run.name)),
       element("td", {}, run.model),
       element("td", {}, `${run.suite} `, element("span", { class: "quiet" }, `(${count(run.problems)})`)),
@@ -128,7 +157,8 @@ function runTable(runs) {
       number(metrics.tokens, count),
     );
   };
-  const head = element("thead", {}, element("tr", {}, ...heads.map((text, i) => element("th", { scope: "col", class: i > 3 ? "number" : null }, text))));
+  const choose = box && element("th", { scope: "col" }, element("span", { class: "unseen" }, "Compare"));
+  const head = element("thead", {}, element("tr", {}, choose, ...heads.map((text, i) => element("th", { scope: "col", class: i > 3 ? "number" : null }, text))));
   return wide("Runs", element("table", {}, head, element("tbody", {}, ...runs.map(row))));
 }
 

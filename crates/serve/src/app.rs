@@ -27,7 +27,7 @@ use crate::queue::Queue;
 use crate::request::{self, Kind, Vote};
 use crate::sse::Outlet;
 use crate::watched::Detail;
-use crate::{grow, metrics, page, runs, stream};
+use crate::{compare, grow, metrics, page, runs, stream};
 
 /// What all handlers share.
 #[derive(Debug)]
@@ -68,6 +68,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/models", get(models))
         .route("/v1/models/{model}", get(model))
         .route("/eager/grow", post(grow::grow))
+        .route("/eager/compare", get(compare::compare))
         .route("/eager/runs", get(runs::list))
         .route("/eager/runs/{run}", get(runs::run))
         .route("/eager/runs/{run}/report", get(runs::report))

@@ -1,14 +1,15 @@
 //! Accepting connections, when not everybody who connects means well.
 //!
 //! A connection costs memory, and one that says nothing costs it for nothing. There is a limit on how many there are;
-//! when it is reached, one that has not asked for anything yet, the oldest first, makes room for the new one, or else one
-//! that is idle between requests. So thousands that only sit there cannot keep out one that asks. Heads and bodies must arrive within a time, and bodies be of a size.
+//! when it is reached, the one that has been idle for longest makes room for the new one, whether it has never asked or
+//! has had its answer. So thousands that only sit there cannot keep out one that asks, and one that has just come has as
+//! many others before it as there are places. Heads and bodies must arrive within a time, and bodies be of a size.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,10 +32,18 @@ use crate::options::Limits;
 /// The connections that are open.
 #[derive(Debug, Default)]
 pub struct Connections {
-    open: Mutex<BTreeMap<u64, Arc<Connection>>>,
-    numbers: AtomicUsize,
+    places: Mutex<Places>,
     /// How many were closed to make room.
     pub evicted: AtomicUsize,
+}
+
+/// Who has a place, by the turn that it took when it came or when its last answer was over.
+#[derive(Debug, Default)]
+struct Places {
+    /// No request of theirs is being answered. The first has been idle for longest.
+    idle: BTreeMap<u64, Arc<Connection>>,
+    busy: HashSet<u64>,
+    turns: u64,
 }
 
 /// Who is at the other end, for handlers to find among a request's extensions.
@@ -45,10 +54,10 @@ pub struct Peer(pub SocketAddr);
 #[derive(Debug)]
 struct Connection {
     begun: Instant,
+    /// Written only by who has the places locked.
+    turn: AtomicU64,
     /// When a whole request had come that is still being answered, in milliseconds after the beginning; [`IDLE`] without.
     busy_since: AtomicU64,
-    /// There has been one at some time.
-    known: AtomicBool,
     leave: Notify,
 }
 
@@ -56,29 +65,6 @@ struct Connection {
 const IDLE: u64 = u64::MAX;
 
 impl Connection {
-    fn new() -> Self {
-        Connection {
-            begun: Instant::now(),
-            busy_since: AtomicU64::new(IDLE),
-            known: AtomicBool::new(false),
-            leave: Notify::new(),
-        }
-    }
-
-    fn is_busy(&self) -> bool {
-        self.busy_since.load(Ordering::Relaxed) != IDLE
-    }
-
-    /// A whole request has come.
-    fn work(&self) {
-        self.busy_since.store(self.begun.elapsed().as_millis() as u64, Ordering::Relaxed);
-        self.known.store(true, Ordering::Relaxed);
-    }
-
-    fn rest(&self) {
-        self.busy_since.store(IDLE, Ordering::Relaxed);
-    }
-
     /// Has its answer taken longer than this?
     fn is_stuck(&self, most: Duration) -> bool {
         let since = self.busy_since.load(Ordering::Relaxed);
@@ -86,34 +72,79 @@ impl Connection {
     }
 }
 
-impl Connections {
-    pub fn count(&self) -> usize {
-        self.lock().len()
+impl Places {
+    fn count(&self) -> usize {
+        self.idle.len() + self.busy.len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Connection>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn turn(&mut self) -> u64 {
+        self.turns += 1;
+        self.turns
+    }
+}
+
+/// One that had to leave is in none of the places, and then nothing changes for it.
+impl Connections {
+    pub fn count(&self) -> usize {
+        self.lock().count()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes on a connection. Where there are too many, an idle one has to go; where none is idle, this one.
-    fn enter(&self, limit: usize) -> Option<(u64, Arc<Connection>)> {
-        let mut open = self.lock();
-        if open.len() >= limit {
-            let idle = open.iter().filter(|(_, c)| !c.is_busy());
-            let idle = idle.min_by_key(|(number, c)| (c.known.load(Ordering::Relaxed), **number));
-            let number = *idle?.0;
-            let leaving = open.remove(&number)?;
-            leaving.leave.notify_one();
-            self.evicted.fetch_add(1, Ordering::Relaxed);
+    fn enter(&self, limit: usize) -> Option<Arc<Connection>> {
+        let mut places = self.lock();
+        if places.count() >= limit && !self.evict(&mut places) {
+            return None;
         }
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed) as u64;
-        let connection = Arc::new(Connection::new());
-        open.insert(number, Arc::clone(&connection));
-        Some((number, connection))
+        let turn = places.turn();
+        let connection = Arc::new(Connection {
+            begun: Instant::now(),
+            turn: AtomicU64::new(turn),
+            busy_since: AtomicU64::new(IDLE),
+            leave: Notify::new(),
+        });
+        places.idle.insert(turn, Arc::clone(&connection));
+        Some(connection)
     }
 
-    fn leave(&self, number: u64) {
-        self.lock().remove(&number);
+    /// Closes the connection that has been idle for longest, where there is one.
+    fn evict(&self, places: &mut Places) -> bool {
+        let Some((_, leaving)) = places.idle.pop_first() else { return false };
+        leaving.leave.notify_one();
+        self.evicted.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// A whole request has come.
+    fn work(&self, connection: &Connection) {
+        let since = connection.begun.elapsed().as_millis() as u64;
+        connection.busy_since.store(since, Ordering::Relaxed);
+        let mut places = self.lock();
+        let turn = connection.turn.load(Ordering::Relaxed);
+        if places.idle.remove(&turn).is_some() {
+            places.busy.insert(turn);
+        }
+    }
+
+    /// It has had its answer.
+    fn rest(&self, connection: &Arc<Connection>) {
+        connection.busy_since.store(IDLE, Ordering::Relaxed);
+        let mut places = self.lock();
+        if places.busy.remove(&connection.turn.load(Ordering::Relaxed)) {
+            let turn = places.turn();
+            connection.turn.store(turn, Ordering::Relaxed);
+            places.idle.insert(turn, Arc::clone(connection));
+        }
+    }
+
+    fn leave(&self, connection: &Connection) {
+        let mut places = self.lock();
+        let turn = connection.turn.load(Ordering::Relaxed);
+        places.idle.remove(&turn);
+        places.busy.remove(&turn);
     }
 }
 
@@ -135,21 +166,26 @@ pub async fn serve(
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of file descriptors, most likely: somebody has to leave first.
-                warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                // Out of file descriptors, most likely, whoever has them: somebody has to leave first.
+                if connections.evict(&mut connections.lock()) {
+                    debug!(%error, "an idle connection makes room");
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                } else {
+                    warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
                 continue;
             }
         };
-        let Some((number, connection)) = connections.enter(limits.connections) else {
+        let Some(connection) = connections.enter(limits.connections) else {
             debug!(%peer, "too many connections are busy");
             continue;
         };
         let (router, limits, connections) = (router.clone(), limits.clone(), Arc::clone(&connections));
         let stop = stop.clone();
         tasks.spawn(async move {
-            talk(stream, peer, router, &limits, &connection, stop).await;
-            connections.leave(number);
+            talk(stream, peer, router, &limits, (&connections, &connection), stop).await;
+            connections.leave(&connection);
         });
     }
     drop(listener);
@@ -161,20 +197,21 @@ async fn talk(
     peer: SocketAddr,
     router: Router,
     limits: &Limits,
-    connection: &Arc<Connection>,
+    (connections, connection): (&Arc<Connections>, &Arc<Connection>),
     mut stop: watch::Receiver<bool>,
 ) {
     // Tokens are small and should not wait for each other.
     let _ = stream.set_nodelay(true);
     let service = hyper::service::service_fn(|request: Request<Incoming>| {
-        let (router, connection) = (router.clone(), Arc::clone(connection));
+        let router = router.clone();
+        let done = Done { connections: Arc::clone(connections), connection: Arc::clone(connection) };
         async move {
             let request = match gather(request, limits).await {
                 Ok(request) => request,
                 Err(error) => return Ok::<_, Infallible>(error.into_response()),
             };
-            connection.work();
-            Ok(answer(router, request, peer, Done { connection }).await)
+            done.connections.work(&done.connection);
+            Ok(answer(router, request, peer, done).await)
         }
     });
     let mut http = hyper::server::conn::http1::Builder::new();
@@ -245,11 +282,65 @@ async fn answer(mut router: Router, request: Request<Bytes>, peer: SocketAddr, d
 /// Marks a connection as idle when its answer is over.
 #[derive(Debug)]
 struct Done {
+    connections: Arc<Connections>,
     connection: Arc<Connection>,
 }
 
 impl Drop for Done {
     fn drop(&mut self) {
-        self.connection.rest();
+        self.connections.rest(&self.connection);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Has it been told to leave?
+    fn gone(connections: &Connections, connection: &Connection) -> bool {
+        let (places, turn) = (connections.lock(), connection.turn.load(Ordering::Relaxed));
+        !places.idle.contains_key(&turn) && !places.busy.contains(&turn)
+    }
+
+    #[test]
+    fn whoever_has_been_idle_for_longest_makes_room() {
+        let connections = Connections::default();
+        let enter = || connections.enter(3);
+        let [asking, silent, answered] = [0; 3].map(|_| enter().unwrap());
+        connections.work(&asking);
+        connections.work(&answered);
+        connections.rest(&answered);
+        let fourth = enter().unwrap();
+        assert!(gone(&connections, &silent), "it came before the answer of the other was over");
+        let fifth = enter().unwrap();
+        assert!(gone(&connections, &answered), "to have asked once is no right to stay");
+        assert!(!gone(&connections, &fourth), "the younger ones have their time");
+        connections.rest(&asking);
+        assert!(enter().is_some() && gone(&connections, &fourth));
+        assert!(!gone(&connections, &asking) && !gone(&connections, &fifth));
+        assert_eq!((connections.count(), connections.evicted.load(Ordering::Relaxed)), (3, 3));
+    }
+
+    #[test]
+    fn where_all_are_busy_nobody_is_taken_on() {
+        let connections = Connections::default();
+        let [first, second] = [0; 2].map(|_| connections.enter(2).unwrap());
+        connections.work(&first);
+        connections.work(&second);
+        assert!(connections.enter(2).is_none());
+        connections.leave(&first);
+        assert!(connections.enter(2).is_some());
+    }
+
+    #[test]
+    fn who_had_to_leave_does_not_come_back() {
+        let connections = Connections::default();
+        let leaving = connections.enter(1).unwrap();
+        let staying = connections.enter(1).unwrap();
+        connections.work(&leaving);
+        connections.rest(&leaving);
+        connections.leave(&leaving);
+        assert_eq!(connections.count(), 1);
+        assert!(!gone(&connections, &staying));
     }
 }

@@ -16,7 +16,9 @@
 
 pub mod answer;
 pub mod app;
+pub mod compare;
 pub mod connections;
+mod descriptors;
 pub mod error;
 pub mod grow;
 pub mod growth;

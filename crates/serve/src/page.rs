@@ -26,6 +26,7 @@ const FILES: &[File] = files! {
     "app.js": "text/javascript; charset=utf-8",
     "api.js": "text/javascript; charset=utf-8",
     "ask.js": "text/javascript; charset=utf-8",
+    "compare.js": "text/javascript; charset=utf-8",
     "elements.js": "text/javascript; charset=utf-8",
     "outline.js": "text/javascript; charset=utf-8",
     "panels.js": "text/javascript; charset=utf-8",

@@ -451,7 +451,9 @@ mod tests {
         let mut field = Field::new(Arc::clone(&queue));
         let [first, second] = [(); 2].map(|()| field.next(false).unwrap());
         assert!(field.failed(first, &std::fmt::Error).is_continue());
-        let Ok((_, News::Back { end: End::Failed(why), .. })) = told.try_recv() else { panic!("nobody was told") };
+        let Ok((_, News::Back { end: End::Failed(why), .. })) = told.try_recv() else {
+            panic!("nobody was told")
+        };
         assert_eq!(why, std::fmt::Error.to_string());
         assert!(field.wants(&second) && field.broken.is_empty());
         assert_eq!(queue.gauges.failures.load(Ordering::Relaxed), 1);

@@ -37,10 +37,10 @@ const MOST: usize = 2000;
 
 /// A run's place.
 #[derive(Debug)]
-struct Found {
-    name: String,
-    folder: PathBuf,
-    manifest: Manifest,
+pub(crate) struct Found {
+    pub(crate) name: String,
+    pub(crate) folder: PathBuf,
+    pub(crate) manifest: Manifest,
 }
 
 /// All runs below a folder, in order of their names. What cannot be read is no run.
@@ -73,7 +73,7 @@ fn search(root: &Path, folder: &Path, depth: usize, found: &mut Vec<Found>) {
 }
 
 /// Looks for runs on a thread that may wait for the disk, and does something with what there is.
-async fn with_runs<T: Send + 'static>(
+pub(crate) async fn with_runs<T: Send + 'static>(
     app: &App,
     what: impl FnOnce(Vec<Found>) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
@@ -96,7 +96,7 @@ async fn with_run<T: Send + 'static>(
     with_runs(app, pick).await
 }
 
-fn unreadable(error: impl std::fmt::Display) -> ApiError {
+pub(crate) fn unreadable(error: impl std::fmt::Display) -> ApiError {
     // Paths of this machine are none of the client's business.
     tracing::warn!(%error, "a run cannot be read");
     ApiError::internal("the run cannot be read; the log says why")
@@ -108,20 +108,23 @@ fn metrics(folder: &Path) -> Value {
     serde_json::from_slice(&text).unwrap_or(Value::Null)
 }
 
+/// What was asked of a run and what came out, in a list of runs.
+pub(crate) fn describe(run: &Found) -> Value {
+    json!({
+        "name": run.name,
+        "model": run.manifest.model.name,
+        "suite": run.manifest.suite.name,
+        "suite_hash": run.manifest.suite.hash,
+        "problems": run.manifest.suite.problems,
+        "method": run.manifest.method,
+        "theta": run.manifest.parameters.theta.map(plain),
+        "max_sequences": run.manifest.parameters.max_sequences,
+        "seed": run.manifest.seed,
+        "metrics": metrics(&run.folder),
+    })
+}
+
 pub async fn list(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
-    let describe = |run: &Found| {
-        json!({
-            "name": run.name,
-            "model": run.manifest.model.name,
-            "suite": run.manifest.suite.name,
-            "problems": run.manifest.suite.problems,
-            "method": run.manifest.method,
-            "theta": run.manifest.parameters.theta.map(plain),
-            "max_sequences": run.manifest.parameters.max_sequences,
-            "seed": run.manifest.seed,
-            "metrics": metrics(&run.folder),
-        })
-    };
     let all = move |found: Vec<Found>| Ok(found.iter().map(describe).collect::<Vec<_>>());
     with_runs(&app, all).await.map(|runs| Json(json!({"runs": runs})))
 }
@@ -151,7 +154,7 @@ pub async fn run(
 }
 
 /// A table as it is drawn.
-fn table(table: &Table) -> Value {
+pub(crate) fn table(table: &Table) -> Value {
     let row = |row: &report::Row| match &row.heading {
         Some(heading) => json!({"heading": heading}),
         None => {
@@ -168,9 +171,13 @@ fn table(table: &Table) -> Value {
     })
 }
 
+/// How many of a problem's sequences are right.
+pub(crate) fn right(sample: &Sample) -> usize {
+    sample.sequences.iter().filter(|s| s.correct == Some(true)).count()
+}
+
 /// A problem in the list of a run.
 fn line(sample: &Sample, problems: &[Asked]) -> Value {
-    let right = sample.sequences.iter().filter(|s| s.correct == Some(true)).count();
     let asked = problems.iter().find(|asked| asked.id == sample.id);
     let votes = votes(sample);
     json!({
@@ -178,7 +185,7 @@ fn line(sample: &Sample, problems: &[Asked]) -> Value {
         "problem": asked.map(|asked| &asked.problem),
         "gold": asked.and_then(|asked| asked.gold.as_ref()),
         "sequences": sample.sequences.len(),
-        "right": right,
+        "right": right(sample),
         "tokens": sample.tokens_generated,
         "answer": votes.first().map(|votes| &votes.answer),
         "saturated": sample.saturated,

@@ -13,6 +13,7 @@ use tracing::{info, warn};
 
 use crate::app::{App, router};
 use crate::connections;
+use crate::descriptors::room_for;
 use crate::model::Model;
 use crate::options::Options;
 
@@ -46,7 +47,7 @@ pub struct Server {
 
 impl Server {
     /// Listens, and lets the engine grow whatever is asked.
-    pub fn start<E>(mut engine: E, model: Model, options: Options) -> Result<Self, ServeError>
+    pub fn start<E>(mut engine: E, model: Model, mut options: Options) -> Result<Self, ServeError>
     where
         E: Engine + Send + 'static,
     {
@@ -65,6 +66,7 @@ impl Server {
         if !address.ip().is_loopback() && options.keys.is_none() {
             warn!(%address, "anybody who can reach this address may use it; --keys FILE says who may");
         }
+        options.limits.connections = room_for(options.limits.connections);
         let app = Arc::new(App::new(model, options));
         let queue = Arc::clone(&app.queue);
         let grow = move || {

@@ -183,6 +183,60 @@ test("a finished run opens, down to the tree of a problem", () =>
     assert.equal(await page.locator("#viewer:not([hidden])").count(), 0);
   }));
 
+test("runs of one suite are chosen and seen side by side", () =>
+  visit(browser, { path: "/#/runs" }, async (page) => {
+    const box = (name) => page.getByRole("checkbox", { name: `Compare ${name}` });
+    await box("first/eager-init").waitFor();
+    const told = () => page.textContent("form.choice [role=status]");
+    const button = page.getByRole("button", { name: "Compare" });
+    assert.equal(await button.getAttribute("aria-disabled"), "true");
+    await button.press("Enter");
+    assert.match(page.url(), /#\/runs$/, "nothing is chosen, and nothing happens");
+    await box("first/eager-init").press("Space");
+    assert.ok(await box("second").isDisabled(), "another suite");
+    assert.match(await told(), /^One run of acorn/);
+    await box("first/full-parallel").press("Space");
+    assert.match(await told(), /^2 runs of acorn/);
+    await box("wild").press("Space");
+    assert.match(await told(), /^3 runs of acorn/);
+    await button.press("Enter");
+    await page.waitForSelector(".outcomes tbody tr");
+
+    const names = await page.locator(".outcomes thead th").allTextContents();
+    assert.deepEqual(names, ["Problem", "first/eager-init", "first/full-parallel", "wild"]);
+    const runs = await Promise.all(names.slice(1).map(async (name) => (await fetch(`${BASE}/eager/runs/${encodeURIComponent(name)}`)).json()));
+    const shown = await page.locator("[aria-label=Runs] tbody tr").count();
+    assert.equal(shown, 3, "their metrics in one table");
+    const rows = await page.locator(".outcomes tbody tr").all();
+    assert.equal(rows.length, runs[0].problems.length);
+    let apart = 0;
+    for (const row of rows) {
+      const links = await row.locator("td a").all();
+      const id = decodeURIComponent((await links[0].getAttribute("href")).split("/").at(-1));
+      const solved = new Set();
+      for (const i of links.keys()) {
+        const problem = runs[i].problems.find((problem) => problem.id === id);
+        solved.add(problem.right > 0);
+        const said = await row.locator("td").nth(i).innerText();
+        assert.match(said.replaceAll(",", ""), new RegExp(`${problem.right > 0 ? "right" : "wrong"}:\\s*${problem.right} of ${problem.sequences}\\s+${problem.tokens} tokens`));
+      }
+      if (solved.size === 2) apart++;
+    }
+    assert.ok(apart > 0 && apart < rows.length, `${apart} of ${rows.length} tell them apart`);
+    await page.getByRole("checkbox", { name: `Only the ${apart} problem` }).press("Space");
+    assert.equal(await page.locator(".outcomes tbody tr:visible").count(), apart);
+    await page.locator(".outcomes tbody tr:visible td a").first().click();
+    await page.waitForSelector("#viewer:not([hidden])");
+    await page.goBack();
+    await page.waitForSelector(".outcomes tbody tr");
+  }));
+
+test("runs that were asked different things are not compared", () =>
+  visit(browser, { path: "/#/compare/first%2Feager-init/second", refused: true }, async (page) => {
+    await page.waitForSelector("#problem:not([hidden])");
+    assert.match(await page.textContent("#problem"), /different suites/);
+  }));
+
 test("a tree grows on while one looks at the runs", () =>
   visit(browser, {}, async (page) => {
     await ask(page, { question: LONG, n: 32, method: "full-parallel" });
@@ -227,6 +281,10 @@ const VIEWS = {
   "the runs": async (page) => {
     await page.goto(`${BASE}/#/runs`);
     await page.waitForSelector("#runs tbody tr");
+  },
+  "runs side by side": async (page) => {
+    await page.goto(`${BASE}/#/compare/first%2Feager-init/first%2Ffull-parallel/wild`);
+    await page.waitForSelector(".outcomes tbody tr");
   },
   "a run": async (page) => {
     await page.goto(`${BASE}/#/runs/first%2Feager-init`);

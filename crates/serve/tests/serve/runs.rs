@@ -23,6 +23,11 @@ fn tree(engine: &mut NativeEngine, model: &Model, tokens: &[u32]) -> Tree {
 
 /// Writes a run of one problem, as `eager bench` does.
 fn write(folder: &Path, id: &str) -> Sample {
+    write_of(folder, id, "0")
+}
+
+/// The same, of a suite with this hash.
+fn write_of(folder: &Path, id: &str, suite: &str) -> Sample {
     let (mut engine, model) = acorn();
     let tokens = model.words.encode(HARD).unwrap();
     let tree = tree(&mut engine, &model, &tokens);
@@ -41,7 +46,7 @@ fn write(folder: &Path, id: &str) -> Sample {
             path: Some("/home/somebody/secret.gguf".to_owned()),
             engine: "native".to_owned(),
         },
-        suite: SuiteInfo { name: "test".to_owned(), hash: "0".to_owned(), problems: 1 },
+        suite: SuiteInfo { name: "test".to_owned(), hash: suite.to_owned(), problems: 1 },
         method: "eager-init".to_owned(),
         parameters: Parameters {
             max_sequences: 6,
@@ -101,6 +106,45 @@ async fn a_run_is_shown_in_the_words_of_a_growing_tree() {
     let report = service.get("/eager/runs/suite%2Feager-init/report").await;
     assert_eq!(report.headers()["content-type"], "text/html; charset=utf-8");
     assert!(report.text().await.unwrap().contains("countdown/1"));
+}
+
+#[tokio::test]
+async fn runs_of_one_suite_stand_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let sample = write(&folder.path().join("a/b c"), "one");
+    write(&folder.path().join("b"), "one");
+    // One that has come to another problem.
+    write(&folder.path().join("c"), "two");
+    write_of(&folder.path().join("other"), "one", "1");
+    let service = Service::with(Options { runs: Some(folder.path().to_owned()), ..Options::default() });
+    let compared = json(&service, "/eager/compare?run=b&run=a%2Fb%20c&run=c").await;
+    let names: Vec<&str> =
+        compared["runs"].as_array().unwrap().iter().map(|run| run["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["b", "a/b c", "c"], "in the order in which they were asked for");
+    assert!(!compared["tables"].as_array().unwrap().is_empty());
+    let made = serde_json::json!({
+        "sequences": sample.sequences.len(), "right": 0, "tokens": sample.tokens_generated,
+    });
+    assert_eq!(
+        compared["problems"],
+        serde_json::json!([
+            {"id": "one", "problem": HARD, "gold": "68", "runs": [made, made, null]},
+            {"id": "two", "problem": HARD, "gold": "68", "runs": [null, null, made]},
+        ])
+    );
+    for (query, status, why) in [
+        ("?run=b&run=other", 400, "different suites"),
+        ("?run=b", 400, "between 2 and"),
+        ("", 400, "between 2 and"),
+        ("?run=b&run=nowhere", 404, "no such run"),
+        ("?run=b&run=..%2Fb", 404, "no such run"),
+    ] {
+        let response = service.get(&format!("/eager/compare{query}")).await;
+        assert_eq!(response.status(), status, "{query}");
+        let told: Value = response.json().await.unwrap();
+        assert!(told["error"]["message"].as_str().unwrap().contains(why), "{told}");
+    }
+    assert_eq!(Service::start().get("/eager/compare?run=b&run=c").await.status(), 404);
 }
 
 #[tokio::test]
