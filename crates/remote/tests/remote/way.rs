@@ -40,10 +40,11 @@ fn grow(url: &str, variables: &[(&str, &str)]) -> Result<(), String> {
     }
     let output = child.env(URL, url).envs(variables.iter().copied()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    match output.status.success() {
-        true => Ok(assert!(said.contains("1 passed"), "{said}")),
-        false => Err(said.into_owned()),
+    if !output.status.success() {
+        return Err(said.into_owned());
     }
+    assert!(said.contains("1 passed"), "{said}");
+    Ok(())
 }
 
 /// Listens, and has every connection seen to on a thread of its own.
