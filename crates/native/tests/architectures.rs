@@ -15,8 +15,9 @@ use eager_native::{Isa, KvType, Model, NativeEngine, Options};
 use serde::Deserialize;
 
 /// Folders of `architectures/`, and whether a GGUF file is among them.
-const MODELS: [(&str, bool); 8] = [
+const MODELS: [(&str, bool); 9] = [
     ("llama", true),
+    ("llama-bias", true),
     ("llama3", true),
     ("smollm3", true),
     ("qwen2", true),

@@ -8,12 +8,17 @@ use super::workload::{Timed, Workload};
 /// What the bound needs to know of a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shape {
-    /// Parameters that every row is multiplied with: all but the embedding and the output matrix.
+    /// Parameters that every row is multiplied with: all but the embedding, the output matrix and those of experts.
     body: f64,
     /// Parameters of the output matrix, which may be the embedding.
     output: f64,
     /// Bytes of both, as the model's file has them. An engine that makes them larger has itself to blame.
     weight_bytes: f64,
+    /// Parameters of all experts, and their bytes.
+    experts: f64,
+    expert_bytes: f64,
+    /// The share of its layer's experts that a row uses.
+    active: f64,
     layers: f64,
     /// Width of the queries: heads times their dimension.
     queries: f64,
@@ -44,10 +49,14 @@ impl Shape {
             parameters -= output;
             bytes -= checkpoint.tensor("token_embd.weight")?.data.len();
         }
+        let (experts, expert_bytes) = checkpoint.expert_parameters();
         Ok(Shape {
-            body: (parameters - output) as f64,
+            body: (parameters - output - experts) as f64,
             output: output as f64,
-            weight_bytes: bytes as f64,
+            weight_bytes: (bytes - expert_bytes) as f64,
+            experts: experts as f64,
+            expert_bytes: expert_bytes as f64,
+            active: config.experts.map_or(0.0, |experts| experts.used as f64 / experts.count as f64),
             layers: config.layers as f64,
             queries: (config.heads * config.head_dim) as f64,
             kv_bytes: kv_bytes as f64,
@@ -58,7 +67,8 @@ impl Shape {
 /// The least seconds that a step can take: the matrix products and then attention, each limited by arithmetic or by memory,
 /// whichever is slower.
 ///
-/// - Matrix products: two operations for every parameter and row; and every weight is read once.
+/// - Matrix products: two operations for every parameter and row; and every weight is read once. Of experts, a row meets
+///   those that it uses, and as many are read as rows use together that choose evenly and apart from each other.
 /// - Attention: four operations (two for the score, two for the sum of values) for every row, element of its queries, layer
 ///   and token it attends to; and every token's keys and values are read once, however many rows need them.
 ///
@@ -67,10 +77,12 @@ impl Shape {
 /// products of 8-bit integers.
 fn seconds(shape: &Shape, work: &Work, peaks: &Peaks) -> f64 {
     let giga = 1e9;
-    let products = 2.0 * (shape.body * work.rows + shape.output * work.logits);
+    let body = shape.body + shape.active * shape.experts;
+    let products = 2.0 * (body * work.rows + shape.output * work.logits);
     let operations = peaks.int16_gops.max(peaks.float_gops) * giga;
     let products = products / operations;
-    let weights = shape.weight_bytes / (peaks.memory_gbs * giga);
+    let met = 1.0 - (1.0 - shape.active).powf(work.rows);
+    let weights = (shape.weight_bytes + met * shape.expert_bytes) / (peaks.memory_gbs * giga);
     let scores = 4.0 * work.rows * shape.queries * shape.layers * work.seen / operations;
     let keys = work.distinct * shape.kv_bytes / (peaks.memory_gbs * giga);
     products.max(weights) + scores.max(keys)
@@ -99,8 +111,17 @@ mod tests {
     use super::*;
     use crate::engine::workload::CUSTOM;
 
-    const SHAPE: Shape =
-        Shape { body: 1e6, output: 2e5, weight_bytes: 2.4e6, layers: 2.0, queries: 128.0, kv_bytes: 1024.0 };
+    const SHAPE: Shape = Shape {
+        body: 1e6,
+        output: 2e5,
+        weight_bytes: 2.4e6,
+        experts: 0.0,
+        expert_bytes: 0.0,
+        active: 0.0,
+        layers: 2.0,
+        queries: 128.0,
+        kv_bytes: 1024.0,
+    };
 
     fn peaks() -> Peaks {
         Peaks {
@@ -141,6 +162,33 @@ mod tests {
         assert_near(microseconds(prompt), 5139.28);
         let prefill = Workload { shared: 100, tokens: 1, timed: Timed::Prefill, ..CUSTOM };
         assert_near(1e6 * of(&prefill, &SHAPE, &peaks()), 5139.28);
+    }
+
+    #[test]
+    fn of_experts_those_count_that_rows_use() {
+        // A quarter of the experts for a row; two rows use 1 - (3/4)^2 = 7/16 of them together.
+        let shape = Shape { experts: 16e6, expert_bytes: 16e6, active: 0.25, ..SHAPE };
+        let least = |work| 1e6 * seconds(&shape, &work, &peaks());
+        let work = |rows: f64| Work { rows, logits: rows, seen: 0.0, distinct: 0.0 };
+        // (2.4e6 + 4e6) / 10e9 = 640 us against 2 * (1.2e6 + 4e6) / 40e9; (2.4e6 + 7e6) / 10e9 = 940 us.
+        assert_near(least(work(1.0)), 640.0);
+        assert_near(least(work(2.0)), 940.0);
+        // 2 * 5.2e6 * 100 / 40e9 = 26 ms against all experts, 1840 us.
+        assert_near(least(work(100.0)), 26_000.0);
+    }
+
+    #[test]
+    fn the_experts_of_a_file_are_told_from_the_rest() {
+        let models = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../native/tests/architectures");
+        let shape = |path: &str| Shape::new(&Checkpoint::open(&models.join(path)).unwrap(), 0).unwrap();
+        // Two layers of eight experts with three matrices of 32 x 64 and their biases, of which a row uses four.
+        let experts = (2 * 8 * (3 * 32 * 64 + 2 * 32 + 64)) as f64;
+        for path in ["gpt-oss", "gpt-oss/model.gguf", "gpt-oss-bf16"] {
+            let found = shape(path);
+            assert_eq!((found.experts, found.active), (experts, 0.5), "{path}");
+            assert_eq!(found.body, shape("gpt-oss").body, "{path}");
+        }
+        assert_eq!((shape("llama").experts, shape("llama").active), (0.0, 0.0));
     }
 
     #[test]

@@ -75,6 +75,11 @@ pub(super) fn numbers_per_element(name: &str) -> usize {
     }
 }
 
+/// Whether a tensor belongs to the experts of a layer.
+pub(super) fn is_of_experts(name: &str) -> bool {
+    name.contains("_exps.") || name.contains(DOWN)
+}
+
 /// How a file keeps its experts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {

@@ -38,6 +38,10 @@ pub(super) fn read(gguf: &Gguf<'_>, tokenizer: &Tokenizer) -> Result<Config, Loa
     let layers = keys.size("block_count")?;
     let rope_theta = keys.float("rope.freq_base")?.unwrap_or(10_000.0);
     let (rope_factors, rope_scale) = rope_factors(&keys, architecture, rope_theta, head_dim)?;
+    // No key says it: a Llama model with biases is one whose layers have them.
+    let biased = |part: &str| {
+        architecture == Architecture::Llama && gguf.tensors.contains_key(&format!("blk.0.{part}.bias"))
+    };
     let config = Config {
         architecture,
         vocab,
@@ -59,8 +63,8 @@ pub(super) fn read(gguf: &Gguf<'_>, tokenizer: &Tokenizer) -> Result<Config, Loa
         rope_factors,
         rope_scale,
         qk_norm: architecture == Architecture::Qwen3,
-        qkv_bias: of_experts || architecture == Architecture::Qwen2,
-        output_bias: of_experts,
+        qkv_bias: of_experts || architecture == Architecture::Qwen2 || biased("attn_q"),
+        output_bias: of_experts || biased("attn_output"),
         sinks: of_experts,
         experts: experts(&keys, architecture)?,
         shapes: shapes(&keys, architecture, layers)?,

@@ -173,10 +173,15 @@ impl Checkpoint {
 
     /// Numbers in all tensors.
     pub fn parameters(&self) -> usize {
-        let numbers = |(name, entry): (&String, &Entry)| {
-            entry.shape.iter().product::<usize>() * experts::numbers_per_element(name)
-        };
         self.tensors.iter().map(numbers).sum()
+    }
+
+    /// Numbers in the tensors of all experts, and their bytes as the file has them.
+    pub fn expert_parameters(&self) -> (usize, usize) {
+        let of_experts = self.tensors.iter().filter(|(name, _)| experts::is_of_experts(name));
+        of_experts.fold((0, 0), |(count, bytes), (name, entry)| {
+            (count + numbers((name, entry)), bytes + entry.end - entry.start)
+        })
     }
 
     /// Bytes of all tensors, as the file has them.
@@ -218,4 +223,9 @@ impl Checkpoint {
             }
         }
     }
+}
+
+/// Numbers in a tensor.
+fn numbers((name, entry): (&String, &Entry)) -> usize {
+    entry.shape.iter().product::<usize>() * experts::numbers_per_element(name)
 }

@@ -2,6 +2,8 @@
 
     pip install gguf==0.19.0 numpy==2.4.6
     python3 large.py qwen3-4b qwen3-4b.gguf      # Q4_K with a Q6_K embedding, 2.4 GB
+    python3 large.py qwen3-4b-q4_k_m q4.gguf     # as llama.cpp's Q4_K_M: some matrices in Q6_K, 2.5 GB
+    python3 large.py qwen3-4b-q5_k_m q5.gguf     # the same with Q5_K, 2.9 GB
     python3 large.py gpt-oss-20b gpt-oss-20b.gguf  # experts in MXFP4, the rest in Q8_0, 12 GB
 
 Weights are so large that activations keep their size from layer to layer, as in a trained model.
@@ -24,7 +26,15 @@ SHAPES = {
         context=131072, theta=150000.0, matrices=Q.Q8_0, embedding=Q.Q8_0, tied=False, experts=32, used=4, window=128,
     ),
 }
+SHAPES["qwen3-4b-q4_k_m"] = dict(SHAPES["qwen3-4b"], more=Q.Q6_K)
+SHAPES["qwen3-4b-q5_k_m"] = dict(SHAPES["qwen3-4b-q4_k_m"], matrices=Q.Q5_K)
 rng = np.random.default_rng(1)
+
+
+def has_more(s, layer):
+    """Does a file with a mixture of types give this layer's values and way back more bits? llama.cpp's rule."""
+    eighth = s["layers"] // 8
+    return "more" in s and (layer < eighth or layer >= 7 * s["layers"] // 8 or (layer - eighth) % 3 == 2)
 
 
 def half(numbers):
@@ -41,9 +51,10 @@ def blocks(kind, rows, cols):
         data[:, 0] = 127 + round(math.log2(1 / math.sqrt(cols) / 2.9))
     elif kind == Q.Q8_0:
         data[:, :2] = half(deviation / 74)
-    elif kind == Q.Q4_K:
+    elif kind in (Q.Q4_K, Q.Q5_K):
         # All scales and minima are 32, of 63, and the minimum is the mean of the codes.
-        data[:, :2], data[:, 2:4] = half(deviation / (32 * 4.6)), half(deviation * 7.5 / (32 * 4.6))
+        mean, spread = (7.5, 4.6) if kind == Q.Q4_K else (15.5, 9.2)
+        data[:, :2], data[:, 2:4] = half(deviation / (32 * spread)), half(deviation * mean / (32 * spread))
         data[:, 4:12], data[:, 12:16] = 0xA0, 0
     elif kind == Q.Q6_K:
         data[:, 192:208], data[:, 208:] = 64, half(deviation / (64 * 18.5))
@@ -60,10 +71,11 @@ def tensors(s):
     yield "output_norm.weight", (hidden,), Q.F32, 1
     for layer in range(s["layers"]):
         at = f"blk.{layer}."
+        more = s["more"] if has_more(s, layer) else kind
         yield at + "attn_norm.weight", (hidden,), Q.F32, 1
         yield at + ("post_attention_norm.weight" if moe else "ffn_norm.weight"), (hidden,), Q.F32, 1
         for part, shape in [("q", (q, hidden)), ("k", (kv, hidden)), ("v", (kv, hidden)), ("output", (hidden, q))]:
-            yield at + f"attn_{part}.weight", shape, kind, None
+            yield at + f"attn_{part}.weight", shape, more if part == "v" else kind, None
             if moe:
                 yield at + f"attn_{part}.bias", shape[:1], Q.F32, 0
         if s["arch"] == "qwen3":
@@ -78,7 +90,7 @@ def tensors(s):
                 yield at + f"ffn_{part}_exps.weight", (s["experts"], *shape), Q.MXFP4, None
                 yield at + f"ffn_{part}_exps.bias", (s["experts"], shape[0]), Q.F32, 0
             else:
-                yield at + f"ffn_{part}.weight", shape, kind, None
+                yield at + f"ffn_{part}.weight", shape, more if part == "down" else kind, None
 
 
 def metadata(w, s):

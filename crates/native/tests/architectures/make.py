@@ -13,6 +13,7 @@ settings are checked as well, not only arithmetic.
 
 import json
 import math
+import sys
 from pathlib import Path
 
 import gguf
@@ -87,6 +88,8 @@ MODELS = {
 }
 # The same with experts as plain numbers, as fine-tuned models are saved.
 MODELS["gpt-oss-bf16"] = {k: v for k, v in MODELS["gpt-oss"].items() if k != "quantization_config"}
+# Something is added to queries, keys, values and what attention gives.
+MODELS["llama-bias"] = dict(MODELS["llama"], attention_bias=True)
 
 
 def shapes(c):
@@ -103,7 +106,7 @@ def shapes(c):
         yield at + "post_attention_layernorm.weight", (hidden,)
         for part, shape in [("q", (q, hidden)), ("k", (kv, hidden)), ("v", (kv, hidden)), ("o", (hidden, q))]:
             yield at + f"self_attn.{part}_proj.weight", shape
-            if kind == "gpt_oss" or kind == "qwen2" and part != "o":
+            if c.get("attention_bias") or kind == "qwen2" and part != "o":
                 yield at + f"self_attn.{part}_proj.bias", shape[:1]
         if kind == "qwen3":
             yield at + "self_attn.q_norm.weight", (c["head_dim"],)
@@ -340,8 +343,13 @@ def write_blocks(rng):
 
 
 def main():
-    write_blocks(np.random.default_rng(7))
+    """Makes the models named on the command line, or all."""
+    wanted = sys.argv[1:]
+    if not wanted:
+        write_blocks(np.random.default_rng(7))
     for seed, (name, c) in enumerate(MODELS.items()):
+        if wanted and name not in wanted:
+            continue
         # The two forms of gpt-oss are one model.
         rng = np.random.default_rng(seed - (name == "gpt-oss-bf16"))
         folder = HERE / name
