@@ -52,33 +52,30 @@ fn sample(isa: Isa, logits: &[f32], scale: f32, ask: &Ask, found: &Survey) -> (T
     let sampling = &ask.sampling;
     let top = found.best[0].1;
     let weight = |logit: f32| f64::from((logit - top) * scale).exp();
-    let limit = if sampling.top_k == 0 { logits.len() } else { sampling.top_k.min(logits.len()) };
-    let everything = match limit < logits.len() {
-        true => sort_more(logits, limit).iter().map(|&(_, logit)| weight(logit)).sum(),
-        false => found.scaled,
+    let (top_p, least) = (f64::from(sampling.top_p), f64::from(sampling.min_p));
+    let from_all = |sorted: &[(Token, f32)], everything: f64| {
+        let (kept, mass) = nucleus(sorted, weight, everything * top_p, least);
+        pick(&sorted[..kept], weight, ask.uniform * mass)
     };
-    let enough = everything * f64::from(sampling.top_p);
-    let least = f64::from(sampling.min_p);
-    let draw_from = |sorted: &[(Token, f32)]| {
-        let known = &sorted[..sorted.len().min(limit)];
-        let (kept, mass) = nucleus(known, weight, enough, least);
-        (kept < known.len() || known.len() == limit).then(|| pick(&known[..kept], weight, ask.uniform * mass))
-    };
-    // Nearly always a few tokens hold all that top-p keeps; only when they do not is more of the vocabulary looked at.
-    let more = || draw_from(&survey(isa, logits, MORE * found.best.len(), scale).best);
-    if let Some(drawn) = draw_from(&found.best).or_else(more) {
-        return drawn;
+    if (1..logits.len()).contains(&sampling.top_k) {
+        let sorted = match found.best.get(..sampling.top_k) {
+            Some(best) => best.to_vec(),
+            None => sort_more(logits, sampling.top_k),
+        };
+        return from_all(&sorted, sorted.iter().map(|&(_, logit)| weight(logit)).sum());
     }
-    let sorted = match limit < logits.len() {
-        true => sort_more(logits, limit),
-        // If all that weigh less were left out, top-p would still have enough. Half of that is well clear of rounding.
-        false => {
-            let lightest = 0.5 * ((everything - enough) / limit as f64).max(least);
-            sort_above(logits, top + lightest.ln() as f32 / scale)
-        }
+    let enough = found.scaled * top_p;
+    // Nearly always a few tokens hold all that top-p keeps; only when they do not is more of the vocabulary looked at.
+    let from_few = |sorted: &[(Token, f32)]| {
+        let (kept, mass) = nucleus(sorted, weight, enough, least);
+        (kept < sorted.len()).then(|| pick(&sorted[..kept], weight, ask.uniform * mass))
     };
-    let (kept, mass) = nucleus(&sorted, weight, enough, least);
-    pick(&sorted[..kept], weight, ask.uniform * mass)
+    let more = || from_few(&survey(isa, logits, MORE * found.best.len(), scale).best);
+    from_few(&found.best).or_else(more).unwrap_or_else(|| {
+        // If all that weigh less were left out, top-p would still have enough. Half of that is well clear of rounding.
+        let lightest = 0.5 * ((found.scaled - enough) / logits.len() as f64).max(least);
+        from_all(&sort_above(logits, top + lightest.ln() as f32 / scale), found.scaled)
+    })
 }
 
 /// The tokens that have at least this logit, sorted.
