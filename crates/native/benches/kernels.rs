@@ -1,4 +1,5 @@
-//! The kernels by themselves: `cargo bench -p eager-native`. Sizes are those of SmolLM2-135M.
+//! The kernels by themselves: `cargo bench -p eager-native`. Sizes are those of SmolLM2-135M, and larger ones for the
+//! types that its file does not have: of the last, one row is read from memory, not from a cache.
 //!
 //! Throughput of products is in multiplications and additions. `eager engine bench --peaks` says what the machine can do.
 
@@ -15,6 +16,11 @@ fn products(c: &mut Criterion) {
             (DType::Q4_1, 576, 3072),
             (DType::Q4_1, 1536, 576),
             (DType::Q8_0, 576, 49152),
+            (DType::Q4_0, 2048, 2048),
+            (DType::Q4K, 2048, 2048),
+            (DType::Q5K, 2048, 2048),
+            (DType::Q6K, 2048, 2048),
+            (DType::Q6K, 2048, 32768),
             (DType::F32, 576, 3072),
         ] {
             let mut group = c.benchmark_group(format!("product {isa} {dtype:?} {inputs}x{outputs}"));

@@ -274,6 +274,7 @@ pub(super) mod tests {
             numbers(seed, name, count).iter().map(|x| ((x + 2.0) * 64.0) as u8).collect();
         // The high bytes of the scales: without their highest exponent bit, none says infinity.
         let high: &[usize] = match dtype {
+            DType::Q2K => &[81, 83],
             DType::Q3K => &[109],
             DType::Q6K => &[209],
             DType::Q4_1 | DType::Q5_1 | DType::Q4K | DType::Q5K => &[1, 3],

@@ -108,29 +108,33 @@ fn q2k(b: &[u8], y: &mut [f32]) {
 /// 32 bytes of third bits (bit `n / 32` of byte `n % 32`; set means "no -4"), 64 bytes of 2-bit numbers, 16
 /// scales of 6 bits in 12 bytes, the super-scale.
 fn q3k(b: &[u8], y: &mut [f32]) {
-    let (third, quants, packed) = (&b[..32], &b[32..96], &b[96..108]);
+    let (third, quants) = (&b[..32], &b[32..96]);
     let d = half(b, 108);
-    let scale = |i: usize| {
-        let low = packed[i % 8] >> (i / 8 * 4) & 15;
-        let high = packed[8 + i % 4] >> (i / 4 * 2) & 3;
-        (low | high << 4) as i8 - 32
-    };
     for (n, y) in y.iter_mut().enumerate() {
         let (run, lane) = (n / 32, n % 32);
         let low = quants[run / 4 * 32 + lane] >> (run % 4 * 2) & 3;
         let minus = if third[lane] >> run & 1 == 0 { 4 } else { 0 };
-        *y = d * f32::from(scale(n / 16)) * f32::from(low as i8 - minus);
+        *y = d * f32::from(q3k_scale(b, n / 16)) * f32::from(low as i8 - minus);
     }
+}
+
+/// The scale of 16 numbers of `Q3K`, to be multiplied with that of its block.
+#[inline]
+pub(super) fn q3k_scale(b: &[u8], i: usize) -> i8 {
+    let packed = &b[96..108];
+    let low = packed[i % 8] >> (i / 8 * 4) & 15;
+    let high = packed[8 + i % 4] >> (i / 4 * 2) & 3;
+    (low | high << 4) as i8 - 32
 }
 
 /// The 8 scales and 8 minima of `Q4K` and `Q5K`, 6 bits each in 12 bytes: four of each lie open in the low 6
 /// bits of bytes 0..8; the other four have nibbles in bytes 8..12 and their top bits above the first four.
-pub(super) fn scale_and_min(packed: &[u8], i: usize) -> (f32, f32) {
-    let (scale, min) = match i {
+#[inline]
+pub(super) fn scale_and_min(packed: &[u8], i: usize) -> (u8, u8) {
+    match i {
         0..4 => (packed[i] & 63, packed[i + 4] & 63),
         _ => (packed[i + 4] & 15 | packed[i - 4] >> 6 << 4, packed[i + 4] >> 4 | packed[i] >> 6 << 4),
-    };
-    (f32::from(scale), f32::from(min))
+    }
 }
 
 /// Both super-scales, 12 bytes of scales, 128 bytes of nibbles: every 32 bytes hold 64 numbers, low nibbles first.
@@ -140,7 +144,7 @@ fn q4k(b: &[u8], y: &mut [f32]) {
         let (scale, min) = scale_and_min(&b[4..16], run);
         let quants = &b[16 + run / 2 * 32..][..32];
         for (y, q) in y.iter_mut().zip(quants) {
-            *y = d * scale * f32::from(q >> (run % 2 * 4) & 15) - dmin * min;
+            *y = d * f32::from(scale) * f32::from(q >> (run % 2 * 4) & 15) - dmin * f32::from(min);
         }
     }
 }
@@ -154,7 +158,7 @@ fn q5k(b: &[u8], y: &mut [f32]) {
         let quants = &b[48 + run / 2 * 32..][..32];
         for (lane, y) in y.iter_mut().enumerate() {
             let q = quants[lane] >> (run % 2 * 4) & 15 | (fifth[lane] >> run & 1) << 4;
-            *y = d * scale * f32::from(q) - dmin * min;
+            *y = d * f32::from(scale) * f32::from(q) - dmin * f32::from(min);
         }
     }
 }
@@ -184,15 +188,16 @@ fn iq4_nl(b: &[u8], y: &mut [f32]) {
 /// The super-scale, the upper two bits of eight scales, their lower nibbles, then 16 bytes of codes per 32 numbers.
 fn iq4_xs(b: &[u8], y: &mut [f32]) {
     for (run, y) in y.chunks_exact_mut(32).enumerate() {
-        uneven(half(b, 0) * iq4_xs_scale(b, run), &b[8 + 16 * run..][..16], y);
+        uneven(half(b, 0) * f32::from(iq4_xs_scale(b, run)), &b[8 + 16 * run..][..16], y);
     }
 }
 
 /// The scale of a run of `IQ4_XS`, to be multiplied with that of its block.
-pub(super) fn iq4_xs_scale(b: &[u8], run: usize) -> f32 {
+#[inline]
+pub(super) fn iq4_xs_scale(b: &[u8], run: usize) -> i8 {
     let low = b[4 + run / 2] >> (run % 2 * 4) & 15;
     let high = u16::from_le_bytes([b[2], b[3]]) >> (2 * run) & 3;
-    f32::from((low | (high as u8) << 4) as i8 - 32)
+    (low | (high as u8) << 4) as i8 - 32
 }
 
 fn uneven(scale: f32, codes: &[u8], y: &mut [f32]) {

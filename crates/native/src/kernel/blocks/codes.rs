@@ -55,10 +55,14 @@ impl<'a> CodeBlock<'a> {
         f32::from_bits(self.extra(0) as u32)
     }
 
-    /// What the activations sum to.
+    /// What the activations of one of `groups` groups sum to.
     #[inline(always)]
-    pub fn sum(self) -> f32 {
-        f32::from_bits(self.extra(1) as u32)
+    pub fn sum(self, group: usize, groups: usize) -> f32 {
+        if groups == 1 {
+            f32::from_bits(self.extra(1) as u32)
+        } else {
+            self.scale() * self.total(group, groups) as f32
+        }
     }
 
     /// What the codes of one of `groups` groups sum to.

@@ -5,26 +5,34 @@
 //! stay within a hundredth of those that floats give, where 8 bits can be off by one. The dot product of two blocks is then
 //! one of whole numbers: exact, the same on every machine, and twice as fast as one of floats. Only the scales are floats.
 //!
-//! Weights stay nearly as small as they were. They lie in panels of 16 outputs: for each block, lines of 64 bytes with eight
-//! nibbles (or four bytes) of every output.
+//! Weights stay as small as they were, or nearly: a code takes as many bits as its type gives it. They lie in panels of 16
+//! outputs: for each block, lines of 64 bytes with four bytes of every output (see [`place`]).
 
 mod codes;
+mod mapped;
+mod place;
+mod table;
 mod tile;
 
 use std::ops::Range;
 
-use half::f16;
 use rayon::prelude::*;
 
 use super::isa::{Isa, Level};
 use super::sheet::Columns;
+use super::unit::{self, LANES, Line};
 #[cfg(target_arch = "x86_64")]
-use super::unit::x86;
-use super::unit::{self, Factors, LANES, Line};
-use crate::load::Tensor;
-use crate::load::runs::{Codes, Multiples, RUN, Run, RunKind, multiples, runs};
+use super::unit::{
+    avx2::Avx2,
+    avx512::{Avx512, Vnni, Vnni8},
+};
+use crate::load::runs::{self, Codes, RUN, Scales};
+use crate::load::{DType, Tensor};
 
-use codes::input_of;
+use mapped::Mapped;
+use place::Place;
+use table::{Kind, Table, TablePart, TablePartMut};
+
 pub(crate) use codes::{CodeRows, quantise};
 
 /// Inputs that share a scale.
@@ -35,144 +43,80 @@ pub(super) const BLOCK: usize = RUN;
 pub(super) struct BlockPanels {
     blocks: usize,
     place: Place,
-    /// Scales in a block.
+    /// Parts of a block with a scale (and a minimum) of their own.
     groups: usize,
-    lines: Vec<Line>,
+    lines: Mapped<Line>,
     scales: Table,
     mins: Option<Table>,
-}
-
-/// Scales or minima, 16 outputs side by side.
-#[derive(Debug)]
-enum Table {
-    Half(Vec<[f16; LANES]>),
-    Full(Vec<[f32; LANES]>),
-    /// Small multiples of what so many share, as K types have them: their product is exact.
-    Fine {
-        steps: Vec<[i8; LANES]>,
-        of: Vec<[f16; LANES]>,
-        together: usize,
-    },
-    /// The bits of a float's exponent: powers of two, as MXFP4 has them.
-    Exponents(Vec<[u8; LANES]>),
-}
-
-impl Table {
-    /// In half precision, or as exponents alone, where that loses nothing.
-    fn shortened(full: Vec<[f32; LANES]>) -> Self {
-        let power = |x: &f32| f32::from_bits(u32::from(exponent(*x)) << 23) == *x;
-        let exact = |x: &f32| f16::from_f32(*x).to_f32() == *x;
-        if full.iter().flatten().all(power) {
-            Table::Exponents(full.into_iter().map(|lanes| lanes.map(exponent)).collect())
-        } else if full.iter().flatten().all(exact) {
-            Table::Half(full.into_iter().map(|lanes| lanes.map(f16::from_f32)).collect())
-        } else {
-            Table::Full(full)
-        }
-    }
-
-    /// Puts the tables of panels one after the other.
-    fn join(mut parts: Vec<Self>) -> Self {
-        let Some(Table::Fine { together, .. }) = parts.first() else {
-            let full = parts.drain(..).flat_map(|part| match part {
-                Table::Full(table) => table,
-                _ => unreachable!("a panel's table is full or fine, as its type is"),
-            });
-            return Table::shortened(full.collect());
-        };
-        let (together, mut steps, mut of) = (*together, Vec::new(), Vec::new());
-        for part in parts {
-            if let Table::Fine { steps: more, of: more_of, .. } = part {
-                steps.extend(more);
-                of.extend(more_of);
-            }
-        }
-        // They grew by doubling.
-        steps.shrink_to_fit();
-        of.shrink_to_fit();
-        Table::Fine { steps, of, together }
-    }
-
-    /// Sets what a panel's table says of one output.
-    fn set(&mut self, at: usize, lane: usize, value: f32, step: i8, shared: f16) {
-        match self {
-            Table::Fine { steps, of, together } => {
-                steps[at][lane] = step;
-                of[at / *together][lane] = shared;
-            }
-            Table::Full(table) => table[at][lane] = value,
-            Table::Half(_) | Table::Exponents(_) => unreachable!("those are made of full ones"),
-        }
-    }
-
-    fn get(&self, at: usize, lane: usize) -> f32 {
-        match self {
-            Table::Half(table) => table[at][lane].to_f32(),
-            Table::Full(table) => table[at][lane],
-            Table::Fine { steps, of, together } => {
-                f32::from(steps[at][lane]) * of[at / together][lane].to_f32()
-            }
-            Table::Exponents(table) => f32::from_bits(u32::from(table[at][lane]) << 23),
-        }
-    }
-
-    fn part(&self, range: Range<usize>) -> TablePart<'_> {
-        match self {
-            Table::Half(table) => TablePart::Half(&table[range]),
-            Table::Full(table) => TablePart::Full(&table[range]),
-            Table::Fine { steps, of, together } => TablePart::Fine {
-                of: &of[range.start / together..range.end / together],
-                steps: &steps[range],
-                together: *together,
-            },
-            Table::Exponents(table) => TablePart::Exponents(&table[range]),
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        match self {
-            Table::Half(table) => size_of_val(table.as_slice()),
-            Table::Full(table) => size_of_val(table.as_slice()),
-            Table::Fine { steps, of, .. } => size_of_val(steps.as_slice()) + size_of_val(of.as_slice()),
-            Table::Exponents(table) => size_of_val(table.as_slice()),
-        }
-    }
-}
-
-/// The bits of a number's exponent.
-fn exponent(x: f32) -> u8 {
-    (x.to_bits() >> 23) as u8
-}
-
-/// The part of a [`Table`] that belongs to a panel.
-#[derive(Debug, Clone, Copy)]
-enum TablePart<'a> {
-    Half(&'a [[f16; LANES]]),
-    Full(&'a [[f32; LANES]]),
-    Fine { steps: &'a [[i8; LANES]], of: &'a [[f16; LANES]], together: usize },
-    Exponents(&'a [[u8; LANES]]),
-}
-
-impl<'a> TablePart<'a> {
-    #[inline(always)]
-    fn at(self, at: usize) -> Factors<'a> {
-        match self {
-            TablePart::Half(table) => Factors::Half(&table[at]),
-            TablePart::Full(table) => Factors::Full(&table[at]),
-            TablePart::Fine { steps, of, together } => Factors::Fine(&steps[at], &of[at / together]),
-            TablePart::Exponents(table) => Factors::Exponents(&table[at]),
-        }
-    }
 }
 
 /// 16 outputs.
 #[derive(Debug, Clone, Copy)]
 struct Panel<'a> {
     codes: Codes,
+    /// What is to be taken off all codes.
+    surplus: i32,
     groups: usize,
     lines: &'a [Line],
     scales: TablePart<'a>,
     mins: Option<TablePart<'a>>,
+}
+
+/// The same, to be filled.
+#[derive(Debug)]
+struct PanelMut<'a> {
+    lines: &'a mut [Line],
+    scales: TablePartMut<'a>,
+    mins: Option<TablePartMut<'a>>,
+}
+
+impl PanelMut<'_> {
+    /// Packs one output.
+    fn fill(&mut self, dtype: DType, per_word: usize, lane: usize, row: &[u8]) {
+        // Loading spends its time here: each type has a function of its own, small enough for all it calls to be inlined.
+        macro_rules! fill {
+            ($($known:ident)*) => {
+                match dtype {
+                    $(DType::$known => {
+                        #[inline(never)]
+                        fn known(panel: &mut PanelMut<'_>, per_word: usize, lane: usize, row: &[u8]) {
+                            panel.fill_known(DType::$known, per_word, lane, row);
+                        }
+                        known(self, per_word, lane, row);
+                    })*
+                    DType::F32 | DType::F16 | DType::BF16 => unreachable!("{dtype:?} has no runs"),
+                }
+            };
+        }
+        fill!(Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2K Q3K Q4K Q5K Q6K IQ4_NL IQ4_XS MXFP4)
+    }
+
+    #[inline(always)]
+    fn fill_known(&mut self, dtype: DType, per_word: usize, lane: usize, row: &[u8]) {
+        let Some(kind) = dtype.runs() else { return };
+        let place = Place { codes: kind.codes, per_word };
+        let (per_block, groups) = (dtype.block_len() / RUN, kind.groups);
+        for (number, block) in row.chunks_exact(dtype.block_bytes()).enumerate() {
+            let first = number * per_block;
+            let [scale, min] = runs::shared(dtype, block);
+            self.scales.share(first * groups, lane, scale, block);
+            if let Some(mins) = &mut self.mins {
+                mins.share(first * groups, lane, min, block);
+            }
+            for at in 0..per_block {
+                let b = first + at;
+                let lines = &mut self.lines[b * place.lines()..][..place.lines()];
+                place.put(lines, lane, runs::codes(dtype, block, at));
+                if kind.scales == Scales::Multiples {
+                    let multiples = runs::multiples(dtype, block, at);
+                    self.scales.multiply(b * groups, lane, &multiples.scales[..groups]);
+                    if let Some(mins) = &mut self.mins {
+                        mins.multiply(b * groups, lane, &multiples.mins[..groups]);
+                    }
+                }
+            }
+        }
+    }
 }
 
 impl BlockPanels {
@@ -184,42 +128,32 @@ impl BlockPanels {
         let kind = tensor.dtype.runs()?;
         let (panels, blocks) = (tensor.rows().div_ceil(LANES), tensor.cols() / BLOCK);
         let place = Place { codes: kind.codes, per_word: isa.activations_per_word() };
-        let order = Order::new(place);
-        let mut lines = vec![Line([0; 64]); panels * blocks * place.lines()];
+        let entries = blocks * kind.groups;
+        let mut lines = Mapped::zeroed(panels * blocks * place.lines());
+        let mut scales = Table::new(kind, tensor, panels * entries);
+        let mut mins = kind.min.then(|| Table::new(kind, tensor, panels * entries));
+        let all_scales = scales.parts_mut(entries);
+        let mut all_mins = mins.as_mut().map_or_else(Vec::new, |mins| mins.parts_mut(entries)).into_iter();
+        let parts = lines.chunks_mut(blocks * place.lines()).zip(all_scales);
+        let parts: Vec<PanelMut<'_>> =
+            parts.map(|(lines, scales)| PanelMut { lines, scales, mins: all_mins.next() }).collect();
         let rows = tensor.data.par_chunks(LANES * tensor.row_bytes());
-        let tables = rows.zip(lines.par_chunks_mut(blocks * place.lines())).map(|(rows, lines)| {
-            let (mut scales, mut mins) =
-                (kind.table(blocks * kind.scales, kind.scales), kind.table(blocks, 1));
+        rows.zip(parts).for_each(|(rows, mut panel)| {
             for (lane, row) in rows.chunks_exact(tensor.row_bytes()).enumerate() {
-                let plain = std::iter::repeat_n(Multiples::NONE, blocks);
-                let fine = (kind.together > 1).then(|| multiples(tensor.dtype, row));
-                let fine = fine.into_iter().flatten().chain(plain);
-                for (b, (run, of)) in runs(tensor.dtype, row).zip(fine).enumerate() {
-                    order.put(&mut lines[b * place.lines()..][..place.lines()], lane, &run);
-                    for g in 0..kind.scales {
-                        scales.set(b * kind.scales + g, lane, run.scales[g], of.scales[g], of.scale_of);
-                    }
-                    if kind.min {
-                        mins.set(b, lane, run.min, of.min, of.min_of);
-                    }
-                }
+                panel.fill(tensor.dtype, place.per_word, lane, row);
             }
-            (scales, mins)
         });
-        let (scales, mins): (Vec<Table>, Vec<Table>) = tables.unzip();
-        let mins = kind.min.then(|| Table::join(mins));
-        Some(BlockPanels { blocks, place, groups: kind.scales, lines, scales: Table::join(scales), mins })
+        Some(BlockPanels { blocks, place, groups: kind.groups, lines, scales, mins })
     }
 
     /// Does a product need to know what activations sum to?
     pub fn needs_sums(&self) -> bool {
-        // With four to a word, codes are multiplied as if they had no sign, which is then put right.
-        self.mins.is_some() || self.place.per_word == 4 && self.place.codes != Codes::Nibbles
+        self.mins.is_some() || self.place.surplus() != 0
     }
 
     /// Bytes that the weights take.
     pub fn bytes(&self) -> usize {
-        size_of_val(self.lines.as_slice()) + self.scales.bytes() + self.mins.as_ref().map_or(0, Table::bytes)
+        size_of_val(&*self.lines) + self.scales.bytes() + self.mins.as_ref().map_or(0, Table::bytes)
     }
 
     /// The weights of one output.
@@ -228,16 +162,10 @@ impl BlockPanels {
         for (b, into) in into.chunks_exact_mut(BLOCK).enumerate() {
             let at = panel * self.blocks + b;
             let lines = &self.lines[at * self.place.lines()..][..self.place.lines()];
-            let min = self.mins.as_ref().map_or(0.0, |mins| mins.get(at, lane));
-            self.place.each(|input, line, byte, shift| {
-                let stored = lines[line].0[lane * 4 + byte];
-                let code = match self.place.codes {
-                    Codes::Bytes => stored as i8,
-                    Codes::Nibbles => (stored >> shift & 15) as i8,
-                    Codes::Listed(list) => list[usize::from(stored >> shift & 15)],
-                };
-                let group = input / (BLOCK / self.groups);
-                into[input] = self.scales.get(at * self.groups + group, lane) * f32::from(code) + min;
+            self.place.each(lines, lane, |input, code| {
+                let entry = at * self.groups + input / (BLOCK / self.groups);
+                let min = self.mins.as_ref().map_or(0.0, |mins| mins.get(entry, lane));
+                into[input] = self.scales.get(entry, lane) * code as f32 + min;
             });
         }
     }
@@ -247,10 +175,11 @@ impl BlockPanels {
         let times = |n: usize| blocks.start * n..blocks.end * n;
         Panel {
             codes: self.place.codes,
+            surplus: self.place.surplus(),
             groups: self.groups,
             lines: &self.lines[times(self.place.lines())],
             scales: self.scales.part(times(self.groups)),
-            mins: self.mins.as_ref().map(|mins| mins.part(blocks.clone())),
+            mins: self.mins.as_ref().map(|mins| mins.part(times(self.groups))),
         }
     }
 
@@ -274,8 +203,7 @@ impl BlockPanels {
             let column = (first - panels.start) * LANES;
             let rows = rows.clone();
             match isa.0 {
-                // SAFETY: plain code needs no special instructions.
-                Level::Portable => unsafe { tile::multiply::<unit::Plain>(x, rows, some, column, out) },
+                Level::Portable => portable(x, rows, some, column, out),
                 // SAFETY: an `Isa` of this level exists only where the machine reported these features; so for the next.
                 #[cfg(target_arch = "x86_64")]
                 Level::Avx2 => unsafe { avx2(x, rows, some, column, out) },
@@ -294,10 +222,9 @@ impl BlockPanels {
 }
 
 /// Defines a function that multiplies on one vector unit, compiled for it.
-#[cfg(target_arch = "x86_64")]
 macro_rules! compiled_for {
-    ($name:ident, $unit:ty, $features:literal) => {
-        #[target_feature(enable = $features)]
+    ($name:ident, $unit:ty $(, $features:literal)?) => {
+        $(#[target_feature(enable = $features)])?
         fn $name(
             x: &CodeRows,
             rows: Range<usize>,
@@ -305,122 +232,32 @@ macro_rules! compiled_for {
             first_column: usize,
             out: &mut Columns<'_>,
         ) {
-            // SAFETY: these are the unit's instructions.
-            unsafe { tile::multiply::<$unit>(x, rows, panels, first_column, out) }
+            $(#[target_feature(enable = $features)])?
+            fn of_kind<K: Kind, const CODES: usize, const MINS: bool>(
+                x: &CodeRows,
+                rows: Range<usize>,
+                panels: &[Panel<'_>],
+                first_column: usize,
+                out: &mut Columns<'_>,
+            ) {
+                // SAFETY: these are the unit's instructions.
+                unsafe { tile::multiply::<$unit, K, CODES, MINS>(x, rows, panels, first_column, out) }
+            }
+            let Some(first) = panels.first() else { return };
+            tile::by_kind!(first, of_kind(x, rows, panels, first_column, out))
         }
     };
 }
 
+compiled_for!(portable, unit::Plain);
 #[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, x86::Avx2, "avx2,fma,f16c");
+compiled_for!(avx2, Avx2, "avx2,fma,f16c");
 #[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, x86::Avx512, "avx512f,avx512bw,avx512dq,avx512vl,fma,f16c");
+compiled_for!(avx512, Avx512, "avx512f,avx512bw,avx512dq,avx512vl,fma,f16c");
 #[cfg(target_arch = "x86_64")]
-compiled_for!(vnni, x86::Vnni, "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c");
+compiled_for!(vnni, Vnni, "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c");
 #[cfg(target_arch = "x86_64")]
-compiled_for!(vnni8, x86::Vnni8, "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c");
-
-/// Where codes lie in the lines of a block.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    codes: Codes,
-    /// Activations in a word.
-    per_word: usize,
-}
-
-impl Place {
-    /// Codes of one output in a line.
-    fn per_line(self) -> usize {
-        if self.codes == Codes::Bytes { 4 } else { 8 }
-    }
-
-    /// Lines of a block.
-    fn lines(self) -> usize {
-        BLOCK / self.per_line()
-    }
-
-    /// Calls `f(input, line, byte of the output's four, shift in the byte)` for every code of an output: where the lines
-    /// unfold word by word, number `j` of word `k` is the code `k + j * steps` of its line.
-    fn each(self, mut f: impl FnMut(usize, usize, usize, usize)) {
-        let steps = self.per_line() / self.per_word;
-        for word in 0..BLOCK / self.per_word {
-            for j in 0..self.per_word {
-                let code = word % steps + j * steps;
-                let (byte, shift) =
-                    if self.codes == Codes::Bytes { (code, 0) } else { (code / 2, code % 2 * 4) };
-                f(input_of(self.per_word, word, j), word / steps, byte, shift);
-            }
-        }
-    }
-}
-
-/// How the codes of a run become bytes of lines. Loading spends its time here, so it is worked out once.
-struct Order {
-    /// The bits of each code, where they are not the code itself.
-    spelling: Option<[u8; 256]>,
-    /// For each line and each of an output's four bytes there, the inputs whose codes are its lower and upper half; the
-    /// upper is [`NOTHING`] where a code takes a byte.
-    bytes: Vec<[[u8; 2]; 4]>,
-}
-
-/// The input behind the last, whose code is zero.
-const NOTHING: u8 = BLOCK as u8;
-
-impl Order {
-    fn new(place: Place) -> Self {
-        let mut bytes = vec![[[NOTHING; 2]; 4]; place.lines()];
-        place.each(|input, line, byte, shift| bytes[line][byte][shift / 4] = input as u8);
-        let spelling = match place.codes {
-            Codes::Bytes | Codes::Nibbles => None,
-            Codes::Listed(list) => {
-                let mut bits = [0; 256];
-                for (nibble, code) in (0..).zip(list) {
-                    bits[usize::from(*code as u8)] = nibble;
-                }
-                Some(bits)
-            }
-        };
-        Order { spelling, bytes }
-    }
-
-    /// Puts an output's codes into the lines of a block.
-    fn put(&self, lines: &mut [Line], lane: usize, run: &Run) {
-        let mut bits = [0; BLOCK + 1];
-        for (bits, code) in bits.iter_mut().zip(&run.codes) {
-            *bits = *code as u8;
-        }
-        if let Some(spelling) = &self.spelling {
-            for bits in &mut bits[..BLOCK] {
-                *bits = spelling[usize::from(*bits)];
-            }
-        }
-        for (line, bytes) in lines.iter_mut().zip(&self.bytes) {
-            let into = &mut line.0[lane * 4..][..4];
-            for (into, [low, high]) in into.iter_mut().zip(bytes) {
-                *into = bits[usize::from(*low)] | bits[usize::from(*high)] << 4;
-            }
-        }
-    }
-}
-
-impl Multiples {
-    /// For types that have none.
-    const NONE: Self = Self { scales: [0; 2], scale_of: f16::ZERO, min: 0, min_of: f16::ZERO };
-}
-
-impl RunKind {
-    /// An empty table for a panel with so many entries, a number of them for each run.
-    fn table(self, entries: usize, per_run: usize) -> Table {
-        match self.together {
-            1 => Table::Full(vec![[0.0; LANES]; entries]),
-            runs => Table::Fine {
-                steps: vec![[0; LANES]; entries],
-                of: vec![[f16::ZERO; LANES]; entries / (runs * per_run)],
-                together: runs * per_run,
-            },
-        }
-    }
-}
+compiled_for!(vnni8, Vnni8, "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c");
 
 #[cfg(test)]
 pub(super) mod tests;

@@ -3,6 +3,8 @@
 use std::ops::Range;
 
 use super::codes::{CodeBlock, CodeRows};
+use super::place::PAIRS;
+use super::table::Kind;
 use super::{BLOCK, Panel};
 use crate::kernel::sheet::Columns;
 use crate::kernel::unit::{LANES, Line, Unit};
@@ -11,10 +13,66 @@ use crate::load::runs::Codes;
 /// Panels of a wide tile.
 pub(super) const WIDE: usize = 4;
 
-// The kinds of [`Codes`], known where the code for a tile is made.
-const BYTES: u8 = 0;
-const NIBBLES: u8 = 1;
-const LISTED: u8 = 2;
+// The kinds of [`Codes`](crate::load::runs::Codes), known where the code for a tile is made: how many bits they have, or
+// that they are listed.
+pub(super) const LISTED: usize = 0;
+pub(super) const TWO: usize = 2;
+pub(super) const THREE: usize = 3;
+pub(super) const NIBBLES: usize = 4;
+pub(super) const FIVE: usize = 5;
+pub(super) const SIX: usize = 6;
+pub(super) const BYTES: usize = 8;
+
+/// Calls `f::<kind of scales, kind of codes, are there minima>(...)` for what a panel is made of. Every kind has a function
+/// of its own: compilers take far longer over one that can do all.
+macro_rules! by_kind {
+    ($panel:expr, $f:ident($($arg:expr),*)) => {{
+        use $crate::kernel::blocks::table::{Exponents, Fine, Full, Half, TablePart as T};
+        use $crate::kernel::blocks::tile::{BYTES, FIVE, LISTED, NIBBLES, SIX, THREE, TWO};
+        use $crate::load::runs::Codes;
+        match ($panel.codes, $panel.scales, $panel.mins.is_some()) {
+            (Codes::Listed(_), T::Half(_), _) => $f::<Half, LISTED, false>($($arg),*),
+            (Codes::Listed(_), T::Fine { .. }, _) => $f::<Fine, LISTED, false>($($arg),*),
+            (Codes::Listed(_), T::Exponents(_), _) => $f::<Exponents, LISTED, false>($($arg),*),
+            (Codes::Listed(_), T::Full(_), _) => $f::<Full, LISTED, false>($($arg),*),
+            (Codes::Bytes, T::Half(_), _) => $f::<Half, BYTES, false>($($arg),*),
+            (Codes::Bits(TWO, _), T::Fine { .. }, _) => $f::<Fine, TWO, true>($($arg),*),
+            (Codes::Bits(THREE, _), T::Fine { .. }, _) => $f::<Fine, THREE, false>($($arg),*),
+            (Codes::Bits(NIBBLES, _), T::Half(_), _) => $f::<Half, NIBBLES, true>($($arg),*),
+            (Codes::Bits(NIBBLES, _), T::Fine { .. }, _) => $f::<Fine, NIBBLES, true>($($arg),*),
+            (Codes::Bits(FIVE, _), T::Half(_), false) => $f::<Half, FIVE, false>($($arg),*),
+            (Codes::Bits(FIVE, _), T::Half(_), true) => $f::<Half, FIVE, true>($($arg),*),
+            (Codes::Bits(FIVE, _), T::Fine { .. }, _) => $f::<Fine, FIVE, true>($($arg),*),
+            (Codes::Bits(SIX, _), T::Fine { .. }, _) => $f::<Fine, SIX, false>($($arg),*),
+            (codes, ..) => unreachable!("no type has {codes:?} with such scales"),
+        }
+    }};
+}
+pub(super) use by_kind;
+
+/// An array of what is said of each panel, of which there are one or four. Spelt out: a loop would be unrolled too late for
+/// its results to stay in registers, and a closure might not be inlined.
+macro_rules! each_panel {
+    ($p:ident => $of:expr) => {{
+        const { assert!(PANELS == 1 || PANELS == 4) };
+        let $p = 0;
+        let mut all = [$of; PANELS];
+        if PANELS == 4 {
+            let $p = 1 % PANELS;
+            all[$p] = $of;
+            let $p = 2 % PANELS;
+            all[$p] = $of;
+            let $p = 3 % PANELS;
+            all[$p] = $of;
+        }
+        all
+    }};
+}
+
+/// Parts of a block with a scale of their own, for a kind of codes.
+const fn groups(codes: usize) -> usize {
+    if matches!(codes, TWO | THREE | SIX) { 2 } else { 1 }
+}
 
 /// Some rows against some panels of one matrix, in tiles as large as the unit likes them. Results go to the columns from
 /// `first_column` on.
@@ -22,7 +80,7 @@ const LISTED: u8 = 2;
 /// # Safety
 /// The machine must have the unit's instructions.
 #[inline(always)]
-pub(super) unsafe fn multiply<U: Unit>(
+pub(super) unsafe fn multiply<U: Unit, K: Kind, const CODES: usize, const MINS: bool>(
     x: &CodeRows,
     rows: Range<usize>,
     panels: &[Panel<'_>],
@@ -36,7 +94,7 @@ pub(super) unsafe fn multiply<U: Unit>(
             ($($rows:literal)*) => {
                 match height {
                     // SAFETY: the caller vouches for the instructions.
-                    $($rows => unsafe { tile::<U, { $rows }>(x, at, panels, first_column, out) },)*
+                    $($rows => unsafe { tile::<U, K, { $rows }, CODES, MINS>(x, at, panels, first_column, out) },)*
                     _ => unreachable!("no unit has tiles of {height} rows"),
                 }
             };
@@ -49,7 +107,7 @@ pub(super) unsafe fn multiply<U: Unit>(
 /// # Safety
 /// The machine must have the unit's instructions.
 #[inline(always)]
-unsafe fn tile<U: Unit, const ROWS: usize>(
+unsafe fn tile<U: Unit, K: Kind, const ROWS: usize, const CODES: usize, const MINS: bool>(
     x: &CodeRows,
     first: usize,
     panels: &[Panel<'_>],
@@ -60,42 +118,21 @@ unsafe fn tile<U: Unit, const ROWS: usize>(
     if ROWS > U::ROWS {
         return;
     }
-    let (wide, rest) = panels.as_chunks::<WIDE>();
+    // Few models have codes of 2 or 3 bits: they are not worth the time to compile a second kind of tile.
+    let (wide, rest) = match U::WIDE && CODES != TWO && CODES != THREE {
+        true => panels.as_chunks::<WIDE>(),
+        false => (&[][..], panels),
+    };
     let mut column = first_column;
     // SAFETY: the caller vouches for the instructions.
     unsafe {
         for panels in wide {
-            match (U::WIDE, panels[0].codes) {
-                (true, Codes::Nibbles) => walk::<U, ROWS, WIDE, NIBBLES>(x, first, *panels, column, out),
-                (true, Codes::Listed(_)) => walk::<U, ROWS, WIDE, LISTED>(x, first, *panels, column, out),
-                (true, Codes::Bytes) => walk::<U, ROWS, WIDE, BYTES>(x, first, *panels, column, out),
-                (false, _) => one_by_one::<U, ROWS>(x, first, panels, column, out),
-            }
+            walk::<U, K, ROWS, WIDE, CODES, MINS>(x, first, *panels, column, out);
             column += WIDE * LANES;
         }
-        one_by_one::<U, ROWS>(x, first, rest, column, out);
-    }
-}
-
-/// # Safety
-/// The machine must have the unit's instructions.
-#[inline(always)]
-unsafe fn one_by_one<U: Unit, const ROWS: usize>(
-    x: &CodeRows,
-    first: usize,
-    panels: &[Panel<'_>],
-    first_column: usize,
-    out: &mut Columns<'_>,
-) {
-    for (at, panel) in panels.iter().enumerate() {
-        let column = first_column + at * LANES;
-        // SAFETY: the caller vouches for the instructions.
-        unsafe {
-            match panel.codes {
-                Codes::Nibbles => walk::<U, ROWS, 1, NIBBLES>(x, first, [*panel], column, out),
-                Codes::Listed(_) => walk::<U, ROWS, 1, LISTED>(x, first, [*panel], column, out),
-                Codes::Bytes => walk::<U, ROWS, 1, BYTES>(x, first, [*panel], column, out),
-            }
+        for panel in rest {
+            walk::<U, K, ROWS, 1, CODES, MINS>(x, first, [*panel], column, out);
+            column += LANES;
         }
     }
 }
@@ -106,15 +143,29 @@ unsafe fn one_by_one<U: Unit, const ROWS: usize>(
 /// # Safety
 /// The machine must have the unit's instructions.
 #[inline(always)]
-unsafe fn walk<U: Unit, const ROWS: usize, const PANELS: usize, const CODES: u8>(
+unsafe fn walk<
+    U: Unit,
+    K: Kind,
+    const ROWS: usize,
+    const PANELS: usize,
+    const CODES: usize,
+    const MINS: bool,
+>(
     x: &CodeRows,
     first: usize,
     panels: [Panel<'_>; PANELS],
     first_column: usize,
     out: &mut Columns<'_>,
 ) {
-    let lines = if CODES == BYTES { BLOCK / 4 } else { BLOCK / 8 };
-    let groups = panels[0].groups;
+    let lines = if CODES == LISTED { 4 } else { CODES };
+    // All that can be is known at compile time: a condition in the loop would double its code.
+    let groups = const { groups(CODES) };
+    debug_assert_eq!(groups, panels[0].groups);
+    let surplus = match CODES {
+        TWO | NIBBLES => 0,
+        LISTED | BYTES => U::ADDED,
+        _ => panels[0].surplus,
+    };
     let list = match panels[0].codes {
         Codes::Listed(list) => list,
         _ => &[0; 16],
@@ -123,6 +174,13 @@ unsafe fn walk<U: Unit, const ROWS: usize, const PANELS: usize, const CODES: u8>
     // SAFETY: the caller vouches for the instructions.
     unsafe {
         let list = U::list(list);
+        let (mut scales, mut mins) = ([K::of(panels[0].scales); PANELS], [K::of(panels[0].scales); PANELS]);
+        for p in 0..PANELS {
+            scales[p] = K::of(panels[p].scales);
+            if MINS && let Some(found) = panels[p].mins {
+                mins[p] = K::of(found);
+            }
+        }
         let mut results = [[U::zero(); PANELS]; ROWS];
         for b in 0..panels[0].lines.len() / lines {
             let mut blocks = [CodeBlock::EMPTY; ROWS];
@@ -135,26 +193,31 @@ unsafe fn walk<U: Unit, const ROWS: usize, const PANELS: usize, const CODES: u8>
             }
             for g in 0..groups {
                 let mut sums = [[U::begin(0); PANELS]; ROWS];
-                if CODES != NIBBLES {
-                    for r in 0..ROWS {
-                        sums[r] = [U::begin(blocks[r].total(g, groups)); PANELS];
+                for r in 0..ROWS {
+                    sums[r] = [U::begin(-surplus * blocks[r].total(g, groups)); PANELS];
+                }
+                for pair in g * PAIRS / groups..(g + 1) * PAIRS / groups {
+                    if CODES == NIBBLES || CODES == LISTED {
+                        add_line::<U, ROWS, PANELS, CODES>(&mut sums, &block_lines, pair, list, &blocks);
+                    } else {
+                        add_strip::<U, ROWS, PANELS, CODES, 0>(&mut sums, &block_lines, pair, &blocks);
+                        add_strip::<U, ROWS, PANELS, CODES, 1>(&mut sums, &block_lines, pair, &blocks);
                     }
                 }
-                for line in g * lines / groups..(g + 1) * lines / groups {
-                    add_line::<U, ROWS, PANELS, CODES>(&mut sums, &block_lines, line, list, &blocks);
-                }
                 for p in 0..PANELS {
-                    let scales = U::factors(panels[p].scales.at(b * groups + g));
+                    let scales = U::factors(K::at(scales[p], b * groups + g, b));
                     for r in 0..ROWS {
                         results[r][p] = U::add_sums(results[r][p], sums[r][p], scales, blocks[r].scale());
                     }
                 }
             }
-            for p in 0..PANELS {
-                if let Some(mins) = panels[p].mins {
-                    let mins = U::factors(mins.at(b));
-                    for r in 0..ROWS {
-                        results[r][p] = U::add_scaled(results[r][p], mins, blocks[r].sum());
+            if MINS {
+                for p in 0..PANELS {
+                    for g in 0..groups {
+                        let mins = U::factors(K::at(mins[p], b * groups + g, b));
+                        for r in 0..ROWS {
+                            results[r][p] = U::add_scaled(results[r][p], mins, blocks[r].sum(g, groups));
+                        }
                     }
                 }
             }
@@ -167,29 +230,27 @@ unsafe fn walk<U: Unit, const ROWS: usize, const PANELS: usize, const CODES: u8>
     }
 }
 
-/// Adds the products with line number `at` of a block. A word of activations is read once for all panels.
+/// Adds the products with a pair of strips that is a line, whose nibbles come down one by one. A word of activations is read
+/// once for all panels.
 ///
 /// # Safety
 /// The machine must have the unit's instructions.
 #[inline(always)]
-unsafe fn add_line<U: Unit, const ROWS: usize, const PANELS: usize, const CODES: u8>(
+unsafe fn add_line<U: Unit, const ROWS: usize, const PANELS: usize, const CODES: usize>(
     sums: &mut [[U::Sums; PANELS]; ROWS],
     lines: &[&[Line]; PANELS],
-    at: usize,
+    pair: usize,
     list: U::List,
     blocks: &[CodeBlock<'_>; ROWS],
 ) {
-    let steps = if CODES == BYTES { 4 } else { 8 } / U::PER_WORD;
     // One after the other by hand: a loop whose body depends on the step is not unrolled.
     // SAFETY: the caller vouches for the instructions.
     unsafe {
-        add_words::<U, ROWS, PANELS, CODES, 0>(sums, lines, at, steps, list, blocks);
-        if steps > 1 {
-            add_words::<U, ROWS, PANELS, CODES, 1>(sums, lines, at, steps, list, blocks);
-        }
-        if steps > 2 {
-            add_words::<U, ROWS, PANELS, CODES, 2>(sums, lines, at, steps, list, blocks);
-            add_words::<U, ROWS, PANELS, CODES, 3>(sums, lines, at, steps, list, blocks);
+        add_nibbles::<U, ROWS, PANELS, CODES, 0>(sums, lines, pair, list, blocks);
+        add_nibbles::<U, ROWS, PANELS, CODES, 1>(sums, lines, pair, list, blocks);
+        if U::PER_WORD == 2 {
+            add_nibbles::<U, ROWS, PANELS, CODES, 2>(sums, lines, pair, list, blocks);
+            add_nibbles::<U, ROWS, PANELS, CODES, 3>(sums, lines, pair, list, blocks);
         }
     }
 }
@@ -199,11 +260,10 @@ unsafe fn add_line<U: Unit, const ROWS: usize, const PANELS: usize, const CODES:
 /// # Safety
 /// The machine must have the unit's instructions.
 #[inline(always)]
-unsafe fn add_words<U: Unit, const ROWS: usize, const PANELS: usize, const CODES: u8, const K: usize>(
+unsafe fn add_nibbles<U: Unit, const ROWS: usize, const PANELS: usize, const CODES: usize, const K: usize>(
     sums: &mut [[U::Sums; PANELS]; ROWS],
     lines: &[&[Line]; PANELS],
     at: usize,
-    steps: usize,
     list: U::List,
     blocks: &[CodeBlock<'_>; ROWS],
 ) {
@@ -211,18 +271,60 @@ unsafe fn add_words<U: Unit, const ROWS: usize, const PANELS: usize, const CODES
     unsafe {
         let code = |line: &Line| match CODES {
             NIBBLES => U::nibbles::<K>(line),
-            LISTED => U::listed::<K>(line, list),
-            _ => U::bytes::<K>(line),
+            _ => U::listed::<K>(line, list),
         };
-        let mut codes = [code(&lines[0][at]); PANELS];
-        for p in 1..PANELS {
-            codes[p] = code(&lines[p][at]);
+        let codes = each_panel!(p =>  code(&lines[p][at]));
+        add_word::<U, ROWS, PANELS>(sums, &codes, at * (8 / U::PER_WORD) + K, blocks);
+    }
+}
+
+/// Adds the products with one strip.
+///
+/// # Safety
+/// The machine must have the unit's instructions.
+#[inline(always)]
+unsafe fn add_strip<
+    U: Unit,
+    const ROWS: usize,
+    const PANELS: usize,
+    const CODES: usize,
+    const SECOND: usize,
+>(
+    sums: &mut [[U::Sums; PANELS]; ROWS],
+    lines: &[&[Line]; PANELS],
+    pair: usize,
+    blocks: &[CodeBlock<'_>; ROWS],
+) {
+    // SAFETY: the caller vouches for the instructions.
+    unsafe {
+        let strips: [U::Strip; PANELS] = each_panel!(p =>  U::strip::<CODES, SECOND>(lines[p], pair));
+        // The words of two strips take turns.
+        let word = pair * (8 / U::PER_WORD) + SECOND;
+        let codes = each_panel!(p =>  U::strip_codes::<CODES, 0>(strips[p]));
+        add_word::<U, ROWS, PANELS>(sums, &codes, word, blocks);
+        if U::PER_WORD == 2 {
+            let codes = each_panel!(p =>  U::strip_codes::<CODES, 1>(strips[p]));
+            add_word::<U, ROWS, PANELS>(sums, &codes, word + 2, blocks);
         }
-        for r in 0..ROWS {
-            let word = blocks[r].word(at * steps + K);
-            for p in 0..PANELS {
-                sums[r][p] = U::dot(sums[r][p], codes[p], word);
-            }
+    }
+}
+
+/// Adds the products of the rows' words at one place with the codes that meet them.
+///
+/// # Safety
+/// The machine must have the unit's instructions.
+#[inline(always)]
+unsafe fn add_word<U: Unit, const ROWS: usize, const PANELS: usize>(
+    sums: &mut [[U::Sums; PANELS]; ROWS],
+    codes: &[U::Codes; PANELS],
+    at: usize,
+    blocks: &[CodeBlock<'_>; ROWS],
+) {
+    for r in 0..ROWS {
+        let word = blocks[r].word(at);
+        for p in 0..PANELS {
+            // SAFETY: the caller vouches for the instructions.
+            sums[r][p] = unsafe { U::dot(sums[r][p], codes[p], word) };
         }
     }
 }

@@ -1,7 +1,9 @@
 //! What a vector unit does for products of whole numbers, and how to do it without one.
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod x86;
+pub(crate) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512;
 
 use half::f16;
 
@@ -11,10 +13,71 @@ use crate::kernel::lanes::fma;
 /// Outputs that are computed together: one lane each.
 pub(crate) const LANES: usize = 16;
 
-/// 64 bytes of codes: eight nibbles or four bytes for each of 16 outputs.
+/// 64 bytes of codes, four for each of 16 outputs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C, align(64))]
 pub(crate) struct Line(pub [u8; 64]);
+
+// SAFETY: bytes, of which every value is valid, zero too.
+unsafe impl bytemuck::Zeroable for Line {}
+// SAFETY: as above, and without a gap: they are as many as they are aligned to.
+unsafe impl bytemuck::Pod for Line {}
+
+/// How many of a code's bits lie in the first plane of a block (see [`place`](super::blocks)).
+#[inline(always)]
+pub(crate) const fn lower_bits(width: usize) -> usize {
+    // Listed codes have no width, and no strips.
+    if width == 0 { 0 } else { 1 << width.ilog2() }
+}
+
+/// Where the bits of a strip's codes lie in one plane.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Field {
+    /// In which line of the block.
+    pub line: usize,
+    /// How far the bits of the pair that the strip belongs to are to be moved down first.
+    pub down: usize,
+    /// How far they are then to be moved up, or down if it is less than zero.
+    pub up: i32,
+    /// What is then theirs in every byte.
+    pub mask: u8,
+}
+
+impl Field {
+    /// The lower and, if there are more, the upper bits of the first or second strip of a block's pair, for codes of so many
+    /// bits.
+    #[inline(always)]
+    pub const fn of_strip(width: usize, pair: usize, second: usize) -> (Self, Option<Self>) {
+        let low = lower_bits(width);
+        if width == 8 {
+            return (Self { line: 2 * pair + second, down: 0, up: 0, mask: u8::MAX }, None);
+        }
+        let lower = Self::in_plane(low, pair, second, 0);
+        if low == width {
+            return (lower, None);
+        }
+        let upper = Self::in_plane(width - low, pair, second, low);
+        let (lower_line, upper_line) = lines_of_planes(width, lower.line, upper.line);
+        (Self { line: lower_line, ..lower }, Some(Self { line: upper_line, ..upper }))
+    }
+
+    /// In which line of its plane, and where there.
+    #[inline(always)]
+    const fn in_plane(width: usize, pair: usize, second: usize, to: usize) -> Self {
+        let mask = (((1u32 << width) - 1) << to) as u8;
+        let down = if width < 4 { pair * 2 * width % 8 } else { 0 };
+        Self { line: pair * width / 4, down, up: to as i32 - (second * width) as i32, mask }
+    }
+}
+
+/// Where in a block two lines of its planes are. A line of the upper plane stands before those of the lower one that it
+/// belongs to: so a block is read from one end to the other, which is what processors fetch ahead.
+#[inline(always)]
+pub(crate) const fn lines_of_planes(width: usize, lower: usize, upper: usize) -> (usize, usize) {
+    let low = lower_bits(width);
+    let each = low / (width - low);
+    (lower + lower / each + 1, upper * (each + 1))
+}
 
 /// 16 scales or minima, one for each output.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +103,8 @@ pub(crate) trait Unit {
     type Sums: Copy;
     /// Codes of 16 outputs, as [`Unit::dot`] wants them.
     type Codes: Copy;
+    /// Four bytes of each output.
+    type Strip: Copy;
     /// What 16 nibbles stand for.
     type List: Copy;
     /// 16 floats.
@@ -50,17 +115,21 @@ pub(crate) trait Unit {
     const WIDE: bool;
     /// Activations in a word.
     const PER_WORD: usize;
+    /// What codes with a sign have too much when they are multiplied.
+    const ADDED: i32;
 
     unsafe fn zero() -> Self::Floats;
-    /// Where sums over codes with a sign start, for activations that sum to `total`; those over nibbles start at `begin(0)`.
-    unsafe fn begin(total: i32) -> Self::Sums;
+    /// The same sum in every lane.
+    unsafe fn begin(sum: i32) -> Self::Sums;
     /// The nibbles of a line that meet word `K` of its inputs.
     unsafe fn nibbles<const K: usize>(line: &Line) -> Self::Codes;
     unsafe fn list(numbers: &[i8; 16]) -> Self::List;
     /// What the nibbles of a line that meet word `K` of its inputs stand for.
     unsafe fn listed<const K: usize>(line: &Line, list: Self::List) -> Self::Codes;
-    /// The bytes of a line that meet word `K` of its inputs.
-    unsafe fn bytes<const K: usize>(line: &Line) -> Self::Codes;
+    /// The first or second strip of a block's pair, for codes of `WIDTH` bits, as bytes.
+    unsafe fn strip<const WIDTH: usize, const SECOND: usize>(lines: &[Line], pair: usize) -> Self::Strip;
+    /// The codes of a strip that meet word `K` of its inputs: those of 8 bits have a sign.
+    unsafe fn strip_codes<const WIDTH: usize, const K: usize>(strip: Self::Strip) -> Self::Codes;
     /// Adds the products of a word of activations with each output's codes.
     unsafe fn dot(sums: Self::Sums, codes: Self::Codes, word: i32) -> Self::Sums;
     unsafe fn factors(from: Factors<'_>) -> Self::Floats;
@@ -99,19 +168,19 @@ macro_rules! on_pairs {
             #[target_feature(enable = "avx2,fma,f16c")]
             fn avx2<$t: $bound>($($arg: $ty),*) {
                 // SAFETY: these are the unit's instructions; so for the next two.
-                unsafe { $body::<$crate::kernel::unit::x86::Avx2, $t>($($arg),*) }
+                unsafe { $body::<$crate::kernel::unit::avx2::Avx2, $t>($($arg),*) }
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma,f16c")]
             fn avx512<$t: $bound>($($arg: $ty),*) {
                 // SAFETY: see above.
-                unsafe { $body::<$crate::kernel::unit::x86::Avx512, $t>($($arg),*) }
+                unsafe { $body::<$crate::kernel::unit::avx512::Avx512, $t>($($arg),*) }
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c")]
             fn vnni<$t: $bound>($($arg: $ty),*) {
                 // SAFETY: see above.
-                unsafe { $body::<$crate::kernel::unit::x86::Vnni, $t>($($arg),*) }
+                unsafe { $body::<$crate::kernel::unit::avx512::Vnni, $t>($($arg),*) }
             }
             use $crate::kernel::isa::Level;
             match isa.0 {
@@ -139,11 +208,13 @@ pub(crate) struct Plain;
 impl Unit for Plain {
     type Sums = [i32; LANES];
     type Codes = [[i16; 2]; LANES];
+    type Strip = [u8; 64];
     type List = [i16; 16];
     type Floats = [f32; LANES];
     const ROWS: usize = 4;
     const WIDE: bool = false;
     const PER_WORD: usize = 2;
+    const ADDED: i32 = 0;
 
     #[inline(always)]
     unsafe fn zero() -> [f32; LANES] {
@@ -151,8 +222,8 @@ impl Unit for Plain {
     }
 
     #[inline(always)]
-    unsafe fn begin(_: i32) -> [i32; LANES] {
-        [0; LANES]
+    unsafe fn begin(sum: i32) -> [i32; LANES] {
+        [sum; LANES]
     }
 
     #[inline(always)]
@@ -173,9 +244,25 @@ impl Unit for Plain {
     }
 
     #[inline(always)]
-    unsafe fn bytes<const K: usize>(line: &Line) -> [[i16; 2]; LANES] {
-        let byte = |lane: usize, i: usize| i16::from(line.0[lane * 4 + i] as i8);
-        std::array::from_fn(|lane| [byte(lane, K), byte(lane, K + 2)])
+    unsafe fn strip<const WIDTH: usize, const SECOND: usize>(lines: &[Line], pair: usize) -> [u8; 64] {
+        let field = |byte: u8, of: Field| {
+            let byte = byte >> of.down;
+            of.mask & if of.up < 0 { byte >> -of.up } else { byte << of.up }
+        };
+        let (low, top) = Field::of_strip(WIDTH, pair, SECOND);
+        let mut strip = lines[low.line].0.map(|byte| field(byte, low));
+        if let Some(top) = top {
+            for (strip, byte) in strip.iter_mut().zip(lines[top.line].0) {
+                *strip |= field(byte, top);
+            }
+        }
+        strip
+    }
+
+    #[inline(always)]
+    unsafe fn strip_codes<const WIDTH: usize, const K: usize>(strip: [u8; 64]) -> [[i16; 2]; LANES] {
+        let signed = |byte: u8| if WIDTH == 8 { i16::from(byte as i8) } else { i16::from(byte) };
+        std::array::from_fn(|lane| [signed(strip[lane * 4 + K]), signed(strip[lane * 4 + K + 2])])
     }
 
     #[inline(always)]
