@@ -5,7 +5,7 @@
 //! `tojson` with the options and the spacing of Python's, and values printed as Python prints them (`True`, `None`,
 //! `{'a': 1}`).
 
-use std::io;
+use std::io::{self, Write};
 use std::time::SystemTime;
 
 use minijinja::value::{Kwargs, Value, ValueKind};
@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::ser::{CharEscape, Formatter, Serializer};
 
 use super::bounded::{self, Nested, Text};
+use super::markup;
 
 /// Steps of the template engine; a long conversation takes some hundred thousands.
 const FUEL: u64 = 20_000_000;
@@ -53,7 +54,10 @@ pub(super) fn compile(source: &str) -> Result<Environment<'static>, Error> {
     environment.add_test("sequence", |value: &Value| {
         matches!(value.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::String | ValueKind::Undefined)
     });
-    environment.add_template_owned(NAME, without_generation_tags(source))?;
+    environment.add_filter("indent", indent);
+    environment.add_function(markup::SUM, markup::sum);
+    let source = without_generation_tags(source);
+    environment.add_template_owned(NAME, markup::with_calls(&source).into_owned())?;
     Ok(environment)
 }
 
@@ -106,6 +110,45 @@ fn strftime_now(state: &State<'_, '_>, format: String) -> Result<String, Error> 
 pub(super) fn seconds(time: SystemTime) -> i64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH);
     since.map_or_else(|before| -(before.duration().as_secs() as i64), |since| since.as_secs() as i64)
+}
+
+/// Jinja's `indent`: a line break at the end stays, and empty lines are left empty unless `blank` says otherwise.
+fn indent(
+    text: String,
+    width: Option<Value>,
+    first: Option<bool>,
+    blank: Option<bool>,
+    options: Kwargs,
+) -> Result<String, Error> {
+    let width = width.or(options.get("width")?).unwrap_or_else(|| 4.into());
+    let first = first.or(options.get("first")?).unwrap_or(false);
+    let blank = blank.or(options.get("blank")?).unwrap_or(false);
+    options.assert_all_used()?;
+    let by = match (width.as_str(), width.as_usize()) {
+        (Some(text), _) => text.to_owned(),
+        (None, Some(spaces @ ..=1_024)) => " ".repeat(spaces),
+        _ => {
+            return Err(Error::new(
+                ErrorKind::InvalidOperation,
+                "indent: a width is a text, or 1,024 at most",
+            ));
+        }
+    };
+    let mut out = Text::default();
+    let mut write = || {
+        for (at, line) in text.split('\n').enumerate() {
+            if at > 0 {
+                out.write_all(b"\n")?;
+            }
+            if if at > 0 { blank || !line.is_empty() } else { first } {
+                out.write_all(by.as_bytes())?;
+            }
+            out.write_all(line.as_bytes())?;
+        }
+        Ok(())
+    };
+    let written: io::Result<()> = write();
+    out.finish(written.map_err(|e| Error::new(ErrorKind::WriteFailure, e.to_string())))
 }
 
 /// Python's `json.dumps(value, ensure_ascii=False, …)`.

@@ -24,6 +24,7 @@ mod gguf_vocab;
 mod hf;
 mod hf_config;
 mod jinja;
+mod markup;
 mod pretokenize;
 mod quiet;
 mod rope;
