@@ -17,7 +17,9 @@ use crate::threads::Threads;
 /// Rows that meet a panel before the next panel does: their codes should stay in the cache.
 const ROW_BLOCK: usize = 64;
 /// Tasks that a thread should find in a product, so that none waits long for the last.
-const TASKS_PER_THREAD: usize = 6;
+const TASKS_PER_THREAD: usize = 8;
+/// Panels and rows of a whole tile, which is how they are multiplied.
+const TILE: usize = 4;
 
 /// A weight matrix, laid out for [`matmul`].
 #[derive(Debug)]
@@ -183,18 +185,25 @@ pub(crate) fn matmul_grouped(
     let Some(shape) = weights.first() else { return };
     let sheet = Sheet::new(at_least(out, x.rows * shape.outputs), shape.outputs);
     let panels: usize = shape.parts.iter().map(Part::panels).sum();
-    // Whole tiles, which is how they are multiplied.
-    let wanted = groups.len() * panels / (TASKS_PER_THREAD * threads.count());
-    let step = wanted.min(panels).next_multiple_of(4).max(4);
-    let tasks = panels.div_ceil(step);
-    threads.run(groups.len() * tasks, |_, task| {
-        let group = &groups[task / tasks];
-        let first = task % tasks * step;
-        // SAFETY: every panel of a group is in one task only; columns of different panels are apart, and so are rows of
-        // different groups.
-        unsafe {
-            multiply(isa, &weights[group.weights], first..panels.min(first + step), &group.rows, x, sheet)
-        };
+    let wanted = TASKS_PER_THREAD * threads.count();
+    let step = (groups.len() * panels / wanted).min(panels) / TILE * TILE;
+    let step = step.max(TILE);
+    let columns = panels.div_ceil(step);
+    // Where panels are few, rows are shared out as well: a thread that gets one task more than the others makes them wait.
+    let rows = groups.iter().map(|group| group.rows.len()).max().unwrap_or(0);
+    let mut bands = 1;
+    while bands * columns * groups.len() < wanted && rows / (2 * bands) >= TILE {
+        bands *= 2;
+    }
+    let height = rows.div_ceil(bands).next_multiple_of(TILE);
+    threads.run(groups.len() * columns * bands, |_, task| {
+        let group = &groups[task / (columns * bands)];
+        let (first, band) = (task % columns * step, task / columns % bands);
+        let begin = (group.rows.start + band * height).min(group.rows.end);
+        let rows = begin..group.rows.end.min(begin + height);
+        // SAFETY: every panel of a group's band is in one task only; columns of different panels are apart, and so are rows of
+        // different bands and groups.
+        unsafe { multiply(isa, &weights[group.weights], first..panels.min(first + step), &rows, x, sheet) };
     });
 }
 

@@ -74,8 +74,32 @@ const fn groups(codes: usize) -> usize {
     if matches!(codes, TWO | THREE | SIX) { 2 } else { 1 }
 }
 
-/// Some rows against some panels of one matrix, in tiles as large as the unit likes them. Results go to the columns from
-/// `first_column` on.
+/// Panels side by side, with all that is known of them taken apart: many tiles follow, and each would have to.
+struct Side<'a, K: Kind, const PANELS: usize> {
+    lines: [&'a [Line]; PANELS],
+    scales: [K::Part<'a>; PANELS],
+    /// Where there are minima; else the scales again.
+    mins: [K::Part<'a>; PANELS],
+    list: &'a [i8; 16],
+    surplus: i32,
+}
+
+impl<'a, K: Kind, const PANELS: usize> Side<'a, K, PANELS> {
+    fn new(panels: &[Panel<'a>; PANELS]) -> Self {
+        Side {
+            lines: each_panel!(p => panels[p].lines),
+            scales: each_panel!(p => K::of(panels[p].scales)),
+            mins: each_panel!(p => K::of(panels[p].mins.unwrap_or(panels[p].scales))),
+            list: match panels[0].codes {
+                Codes::Listed(list) => list,
+                _ => &[0; 16],
+            },
+            surplus: panels[0].surplus,
+        }
+    }
+}
+
+/// Some rows against some panels of one matrix. Results go to the columns from `first_column` on.
 ///
 /// # Safety
 /// The machine must have the unit's instructions.
@@ -87,37 +111,7 @@ pub(super) unsafe fn multiply<U: Unit, K: Kind, const CODES: usize, const MINS: 
     first_column: usize,
     out: &mut Columns<'_>,
 ) {
-    let mut at = rows.start;
-    while at < rows.end {
-        let height = (rows.end - at).min(U::ROWS);
-        macro_rules! tile {
-            ($($rows:literal)*) => {
-                match height {
-                    // SAFETY: the caller vouches for the instructions.
-                    $($rows => unsafe { tile::<U, K, { $rows }, CODES, MINS>(x, at, panels, first_column, out) },)*
-                    _ => unreachable!("no unit has tiles of {height} rows"),
-                }
-            };
-        }
-        tile!(1 2 3 4);
-        at += height;
-    }
-}
-
-/// # Safety
-/// The machine must have the unit's instructions.
-#[inline(always)]
-unsafe fn tile<U: Unit, K: Kind, const ROWS: usize, const CODES: usize, const MINS: bool>(
-    x: &CodeRows,
-    first: usize,
-    panels: &[Panel<'_>],
-    first_column: usize,
-    out: &mut Columns<'_>,
-) {
-    // Known at compile time: a height that this unit never asks for costs no code.
-    if ROWS > U::ROWS {
-        return;
-    }
+    debug_assert!(panels.iter().all(|panel| panel.groups == groups(CODES)));
     // Few models have codes of 2 or 3 bits: they are not worth the time to compile a second kind of tile.
     let (wide, rest) = match U::WIDE && CODES != TWO && CODES != THREE {
         true => panels.as_chunks::<WIDE>(),
@@ -127,13 +121,45 @@ unsafe fn tile<U: Unit, K: Kind, const ROWS: usize, const CODES: usize, const MI
     // SAFETY: the caller vouches for the instructions.
     unsafe {
         for panels in wide {
-            walk::<U, K, ROWS, WIDE, CODES, MINS>(x, first, *panels, column, out);
+            tiles::<U, K, WIDE, CODES, MINS>(x, &rows, &Side::new(panels), column, out);
             column += WIDE * LANES;
         }
         for panel in rest {
-            walk::<U, K, ROWS, 1, CODES, MINS>(x, first, [*panel], column, out);
+            tiles::<U, K, 1, CODES, MINS>(x, &rows, &Side::new(&[*panel]), column, out);
             column += LANES;
         }
+    }
+}
+
+/// Some rows against panels, in tiles as high as the unit likes them.
+///
+/// # Safety
+/// The machine must have the unit's instructions.
+#[inline(always)]
+unsafe fn tiles<U: Unit, K: Kind, const PANELS: usize, const CODES: usize, const MINS: bool>(
+    x: &CodeRows,
+    rows: &Range<usize>,
+    side: &Side<'_, K, PANELS>,
+    column: usize,
+    out: &mut Columns<'_>,
+) {
+    let mut at = rows.start;
+    while at < rows.end {
+        let height = (rows.end - at).min(U::ROWS);
+        macro_rules! tile {
+            ($($rows:literal)*) => {
+                match height {
+                    // Known at compile time: a height that this unit never asks for costs no code.
+                    // SAFETY: the caller vouches for the instructions.
+                    $($rows if $rows <= U::ROWS => unsafe {
+                        walk::<U, K, { $rows }, PANELS, CODES, MINS>(x, at, side, column, out)
+                    },)*
+                    _ => unreachable!("no unit has tiles of {height} rows"),
+                }
+            };
+        }
+        tile!(1 2 3 4);
+        at += height;
     }
 }
 
@@ -153,44 +179,30 @@ unsafe fn walk<
 >(
     x: &CodeRows,
     first: usize,
-    panels: [Panel<'_>; PANELS],
+    side: &Side<'_, K, PANELS>,
     first_column: usize,
     out: &mut Columns<'_>,
 ) {
     let lines = if CODES == LISTED { 4 } else { CODES };
     // All that can be is known at compile time: a condition in the loop would double its code.
     let groups = const { groups(CODES) };
-    debug_assert_eq!(groups, panels[0].groups);
     let surplus = match CODES {
         TWO | NIBBLES => 0,
         LISTED | BYTES => U::ADDED,
-        _ => panels[0].surplus,
+        _ => side.surplus,
     };
-    let list = match panels[0].codes {
-        Codes::Listed(list) => list,
-        _ => &[0; 16],
-    };
+    let (scales, mins) = (side.scales, side.mins);
     // Plain loops throughout: iterators over arrays are not always inlined into code for a vector unit.
     // SAFETY: the caller vouches for the instructions.
     unsafe {
-        let list = U::list(list);
-        let (mut scales, mut mins) = ([K::of(panels[0].scales); PANELS], [K::of(panels[0].scales); PANELS]);
-        for p in 0..PANELS {
-            scales[p] = K::of(panels[p].scales);
-            if MINS && let Some(found) = panels[p].mins {
-                mins[p] = K::of(found);
-            }
-        }
+        let list = U::list(side.list);
         let mut results = [[U::zero(); PANELS]; ROWS];
-        for b in 0..panels[0].lines.len() / lines {
+        for b in 0..side.lines[0].len() / lines {
             let mut blocks = [CodeBlock::EMPTY; ROWS];
             for r in 0..ROWS {
                 blocks[r] = x.block(first + r, b, BLOCK / U::PER_WORD);
             }
-            let mut block_lines = [panels[0].lines; PANELS];
-            for p in 0..PANELS {
-                block_lines[p] = &panels[p].lines[b * lines..][..lines];
-            }
+            let block_lines = each_panel!(p => &side.lines[p][b * lines..][..lines]);
             for g in 0..groups {
                 let mut sums = [[U::begin(0); PANELS]; ROWS];
                 for r in 0..ROWS {
