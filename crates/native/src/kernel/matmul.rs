@@ -18,7 +18,7 @@ use crate::threads::Threads;
 const ROW_BLOCK: usize = 64;
 /// Tasks that a thread should find in a product, so that none waits long for the last.
 const TASKS_PER_THREAD: usize = 8;
-/// Panels and rows of a whole tile, which is how they are multiplied.
+/// Panels and rows of a whole tile, which is how most units multiply them.
 const TILE: usize = 4;
 
 /// A weight matrix, laid out for [`matmul`].
@@ -195,7 +195,8 @@ pub(crate) fn matmul_grouped(
     while bands * columns * groups.len() < wanted && rows / (2 * bands) >= TILE {
         bands *= 2;
     }
-    let height = rows.div_ceil(bands).next_multiple_of(TILE);
+    let height = rows.div_ceil(bands).next_multiple_of(TILE).max(TILE);
+    let bands = rows.div_ceil(height).max(1);
     threads.run(groups.len() * columns * bands, |_, task| {
         let group = &groups[task / (columns * bands)];
         let (first, band) = (task % columns * step, task / columns % bands);

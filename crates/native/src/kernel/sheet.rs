@@ -27,7 +27,7 @@ impl<'a> Sheet<'a> {
     /// Some of its columns.
     ///
     /// # Safety
-    /// While they are in use, nobody else may write these columns.
+    /// While they are in use, nobody else may write the same rows of these columns.
     pub unsafe fn columns(self, range: Range<usize>) -> Columns<'a> {
         assert!(range.start <= range.end && range.end <= self.width);
         Columns { sheet: self, first: range.start, end: range.end }

@@ -57,7 +57,7 @@ pub(super) fn compile(source: &str) -> Result<Environment<'static>, Error> {
     environment.add_filter("indent", indent);
     environment.add_function(markup::SUM, markup::sum);
     let source = without_generation_tags(source);
-    environment.add_template_owned(NAME, markup::with_calls(&source).into_owned())?;
+    environment.add_template_owned(NAME, markup::with_calls(source))?;
     Ok(environment)
 }
 
@@ -114,12 +114,14 @@ pub(super) fn seconds(time: SystemTime) -> i64 {
 
 /// Jinja's `indent`: a line break at the end stays, and empty lines are left empty unless `blank` says otherwise.
 fn indent(
-    text: String,
+    value: &Value,
     width: Option<Value>,
     first: Option<bool>,
     blank: Option<bool>,
     options: Kwargs,
-) -> Result<String, Error> {
+) -> Result<Value, Error> {
+    let refused = |why: &'static str| Error::new(ErrorKind::InvalidOperation, why);
+    let text = value.as_str().ok_or_else(|| refused("indent: only a text has lines"))?;
     let width = width.or(options.get("width")?).unwrap_or_else(|| 4.into());
     let first = first.or(options.get("first")?).unwrap_or(false);
     let blank = blank.or(options.get("blank")?).unwrap_or(false);
@@ -127,12 +129,7 @@ fn indent(
     let by = match (width.as_str(), width.as_usize()) {
         (Some(text), _) => text.to_owned(),
         (None, Some(spaces @ ..=1_024)) => " ".repeat(spaces),
-        _ => {
-            return Err(Error::new(
-                ErrorKind::InvalidOperation,
-                "indent: a width is a text, or 1,024 at most",
-            ));
-        }
+        _ => return Err(refused("indent: a width is a text, or 1,024 at most")),
     };
     let mut out = Text::default();
     let mut write = || {
@@ -140,7 +137,8 @@ fn indent(
             if at > 0 {
                 out.write_all(b"\n")?;
             }
-            if if at > 0 { blank || !line.is_empty() } else { first } {
+            let indented = if at > 0 { blank || !line.is_empty() } else { first };
+            if indented {
                 out.write_all(by.as_bytes())?;
             }
             out.write_all(line.as_bytes())?;
@@ -148,7 +146,8 @@ fn indent(
         Ok(())
     };
     let written: io::Result<()> = write();
-    out.finish(written.map_err(|e| Error::new(ErrorKind::WriteFailure, e.to_string())))
+    let out = out.finish(written.map_err(|e| Error::new(ErrorKind::WriteFailure, e.to_string())))?;
+    Ok(if value.is_safe() { Value::from_safe_string(out) } else { out.into() })
 }
 
 /// Python's `json.dumps(value, ensure_ascii=False, …)`.

@@ -4,20 +4,19 @@
 //! `|safe` is escaped as HTML, as if the whole were going to be part of a page. minijinja adds such texts like any other, so
 //! the sums that have one become calls of [`sum`].
 
-use std::borrow::Cow;
-
 use minijinja::value::{Rest, Value};
 use minijinja::{Error, ErrorKind};
 
 /// What the calls are called. No template would use a name like this.
 pub(super) const SUM: &str = "__sum";
 
-/// A template in which the sums with a safe text are calls. What is not plainly such a sum stays as it is.
-pub(super) fn with_calls(source: &str) -> Cow<'_, str> {
-    if !source.contains("safe") {
-        return source.into();
+/// A template in which the sums with a safe text are calls. What is not plainly such a sum stays as it is, and so does a
+/// template that has `raw` text, which may look like a sum and is none.
+pub(super) fn with_calls(source: String) -> String {
+    if !source.contains("safe") || source.contains("endraw") {
+        return source;
     }
-    let (mut out, mut rest) = (String::with_capacity(source.len()), source);
+    let (mut out, mut rest) = (String::with_capacity(source.len()), source.as_str());
     while let Some(start) = rest.find("{{") {
         let (before, tag) = rest.split_at(start + 2);
         out.push_str(before);
@@ -25,20 +24,21 @@ pub(super) fn with_calls(source: &str) -> Cow<'_, str> {
             rest = tag;
             break;
         };
-        let expression = tag[..end].trim_start_matches('-').trim_end_matches('-');
-        let at = tag[..end].find(expression).unwrap_or(0);
-        match safe_sum(expression) {
+        // Signs at the ends say what becomes of the space around.
+        let from = usize::from(tag[..end].starts_with(['-', '+']));
+        let to = if tag[from..end].ends_with(['-', '+']) { end - 1 } else { end };
+        match safe_sum(&tag[from..to]) {
             Some(terms) => {
-                out.push_str(&tag[..at]);
+                out.push_str(&tag[..from]);
                 out.push_str(&format!(" {SUM}({}) ", terms.join(",")));
-                out.push_str(&tag[at + expression.len()..end]);
+                out.push_str(&tag[to..end]);
             }
             None => out.push_str(&tag[..end]),
         }
         rest = &tag[end..];
     }
     out.push_str(rest);
-    out.into()
+    out
 }
 
 /// Where `}}` ends an expression: not inside a text.
@@ -69,7 +69,8 @@ fn safe_sum(expression: &str) -> Option<Vec<&str>> {
     let plain = |term: &&str| !term.split(|c: char| !c.is_alphanumeric() && c != '_').any(word);
     let safe = |term: &&str| term.rsplit_once('|').is_some_and(|(_, filter)| filter.trim() == "safe");
     let outside: Vec<String> = terms.iter().map(|term| without_texts(term)).collect();
-    let sum = terms.len() > 1 && outside.iter().all(|term| plain(&term.as_str())) && terms.iter().any(safe);
+    let full = terms.len() > 1 && terms.iter().all(|term| !term.trim().is_empty());
+    let sum = full && outside.iter().all(|term| plain(&term.as_str())) && terms.iter().any(safe);
     sum.then_some(terms)
 }
 
@@ -172,9 +173,10 @@ mod tests {
                 "x{{- __sum( \"}}+\" | safe , f(b, 1 - 2)['c'] ) -}}y",
             ),
             ("{{ 'is in' + b|safe }}", "{{ __sum( 'is in' , b|safe) }}"),
+            ("{{+ a|safe + b +}}", "{{+ __sum( a|safe , b ) +}}"),
         ] {
             assert_eq!(
-                with_calls(source).split_whitespace().collect::<String>(),
+                with_calls(source.to_owned()).split_whitespace().collect::<String>(),
                 expected.split_whitespace().collect::<String>()
             );
         }
@@ -186,8 +188,10 @@ mod tests {
             "{{ a + b|safe == c }}",
             "{{ 'a'|safe + b",
             "{% set x = 'a'|safe + b %}",
+            "{{ 'a'|safe + + b }}",
+            "{% raw %}{{ 'a'|safe + b }}{% endraw %}",
         ] {
-            assert_eq!(with_calls(source), source);
+            assert_eq!(with_calls(source.to_owned()), source);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::kernel::matmul::at_least;
 /// Rows of activations as codes: in each block of 32, a scale times whole numbers of 16 bits (or 8).
 ///
 /// Codes lie in words of 32 bits, so that a word can be multiplied with a lane of weights. Which activations share a word is
-/// said by [`inputs_of`].
+/// said by [`input_of`].
 #[derive(Debug, Default)]
 pub(crate) struct CodeRows {
     /// For each block: its words, scale, sum of the activations, and sums of the two halves' codes.
@@ -159,18 +159,19 @@ fn block<const FMA: bool>(x: &[f32; BLOCK], record: &mut [i32], sums: bool) -> [
         for i in 0..LANES {
             (halves[0][i], halves[1][i]) = (codes[i], codes[LANES + i]);
         }
-        totals = [fold(halves[0], |a, b| a + b), fold(halves[1], |a, b| a + b)];
+        totals = [fold(halves[0], i32::wrapping_add), fold(halves[1], i32::wrapping_add)];
     }
     finish(record, largest / MOST, totals);
     codes
 }
 
-/// Fills in the end of a record: the scale, and what the codes of its halves sum to.
+/// Fills in the end of a record: the scale, and what the codes of its halves sum to. Sums overflow only where an activation is no
+/// number, which the scale then shows, or where the largest is next to nothing.
 #[inline(always)]
 fn finish(record: &mut [i32], scale: f32, totals: [i32; 2]) {
     let at = record.len() - EXTRA;
     record[at] = scale.to_bits() as i32;
-    record[at + 1] = (scale * (totals[0] + totals[1]) as f32).to_bits() as i32;
+    record[at + 1] = (scale * totals[0].wrapping_add(totals[1]) as f32).to_bits() as i32;
     record[at + 2] = totals[0];
     record[at + 3] = totals[1];
 }

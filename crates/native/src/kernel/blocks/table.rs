@@ -175,7 +175,7 @@ pub(super) enum TablePartMut<'a> {
 }
 
 impl TablePartMut<'_> {
-    /// Sets what a whole stored block has, which covers `entries` from `at` on, for one output.
+    /// Sets what a whole stored block has, whose first entry is number `at`, for one output.
     #[inline(always)]
     pub fn share(&mut self, at: usize, lane: usize, shared: f16, block: &[u8]) {
         match self {

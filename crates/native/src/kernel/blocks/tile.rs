@@ -206,7 +206,7 @@ unsafe fn walk<
             for g in 0..groups {
                 let mut sums = [[U::begin(0); PANELS]; ROWS];
                 for r in 0..ROWS {
-                    sums[r] = [U::begin(-surplus * blocks[r].total(g, groups)); PANELS];
+                    sums[r] = [U::begin((-surplus).wrapping_mul(blocks[r].total(g, groups))); PANELS];
                 }
                 for pair in g * PAIRS / groups..(g + 1) * PAIRS / groups {
                     if CODES == NIBBLES || CODES == LISTED {
