@@ -66,10 +66,40 @@ fn bench(url: &str, out: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// The tokens of every sequence of every problem.
-fn tokens(run: &Path) -> Vec<Value> {
-    let sequences = |sample: &Value| sample["sequences"].as_array().unwrap().clone();
-    samples(run).iter().flat_map(sequences).map(|sequence| sequence["tokens"].clone()).collect()
+/// Every sequence of every problem.
+fn sequences(run: &Path) -> Vec<Value> {
+    samples(run).iter().flat_map(|sample| sample["sequences"].as_array().unwrap().clone()).collect()
+}
+
+/// Holds two runs to be one: every sequence has the same tokens, or had them until two were equally good.
+///
+/// A sequence that is taken up again has its beginning computed in one batch, where it had been computed token by token,
+/// and llama.cpp rounds the two differently. Greedy decoding can then end either way where two tokens tie; what a request
+/// loses or says twice shows as a difference without a tie.
+fn assert_same(torn: &Path, whole: &Path) {
+    const ROUNDING: f64 = 0.05;
+    let (torn, whole) = (sequences(torn), sequences(whole));
+    assert_eq!(torn.len(), whole.len());
+    let mut equal = 0;
+    for (number, (torn, whole)) in torn.iter().zip(&whole).enumerate() {
+        let steps = |sequence: &Value, field: &str| sequence[field].as_array().unwrap().clone();
+        let (left, right) = (steps(torn, "tokens"), steps(whole, "tokens"));
+        if left == right {
+            equal += 1;
+            continue;
+        }
+        let at = left.iter().zip(&right).take_while(|(left, right)| left == right).count();
+        let logprob =
+            |sequence: &Value| steps(sequence, "logprobs").get(at).and_then(Value::as_f64).unwrap_or(0.0);
+        let (left, right) = (logprob(torn), logprob(whole));
+        // Two that tie have at most half of the probability each.
+        let tie = (left - right).abs() < ROUNDING && left.max(right) < 0.5_f64.ln() + ROUNDING;
+        assert!(
+            tie,
+            "sequence {number} differs from token {at} on, chosen with {left} and {right}:\n{torn}\n{whole}"
+        );
+    }
+    assert!(equal * 4 >= whole.len() * 3, "{equal} of {} sequences are the same", whole.len());
 }
 
 /// Waits until a run has so many finished prompts.
@@ -102,7 +132,7 @@ fn a_server_that_is_killed_in_a_bench_and_comes_back_costs_nothing() {
     let output = running.wait_with_output().unwrap();
     stdout(&output);
     assert!(said(&output).contains("broke off and were taken up again"), "{}", said(&output));
-    assert_eq!(tokens(&torn), tokens(&whole));
+    assert_same(&torn, &whole);
     drop(again);
 }
 
@@ -124,7 +154,7 @@ fn a_server_that_stays_away_ends_a_bench_that_can_go_on_elsewhere() {
 
     let elsewhere = Server::start("0").unwrap();
     stdout(&bench(&elsewhere.url, &torn, &["--resume"]).output().unwrap());
-    assert_eq!(tokens(&torn), tokens(&whole));
+    assert_same(&torn, &whole);
 }
 
 #[test]
