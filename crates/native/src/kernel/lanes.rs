@@ -78,6 +78,21 @@ pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
     if x < -87.3 { 0.0 } else { p * power }
 }
 
+/// `2^x` for numbers up to 127, to about one part in ten million; 0 below the smallest normal number. Less work than [`exp`],
+/// which is exact for numbers far from zero as well.
+#[inline(always)]
+pub(crate) fn exp2<const FMA: bool>(x: f32) -> f32 {
+    let rounded = x + ROUND;
+    let r = x - (rounded - ROUND);
+    // As near as five coefficients come to 2^r for all |r| up to a half, if 2^0 is to be 1.
+    let mut p = 1.326_472_7e-3;
+    for c in [9.671_513e-3, 5.550_733_7e-2, 0.240_222_42, 0.693_147, 1.0] {
+        p = fma::<FMA>(p, r, c);
+    }
+    let power = f32::from_bits((rounded.to_bits() << 23).wrapping_add(127 << 23));
+    if x < -126.0 { 0.0 } else { p * power }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,5 +109,21 @@ mod tests {
         assert_eq!(exp::<true>(0.0), 1.0);
         assert_eq!(exp::<true>(-200.0), 0.0);
         assert_eq!(exp::<true>(f32::NEG_INFINITY), 0.0);
+    }
+
+    #[test]
+    fn exp2_is_accurate() {
+        for i in -126_000..=127_000 {
+            let x = i as f32 / 1000.0;
+            for got in [exp2::<true>(x), exp2::<false>(x)] {
+                let want = f64::from(x).exp2();
+                assert!((f64::from(got) - want).abs() <= 3e-7 * want, "2^{x} = {got}, not {want}");
+            }
+        }
+        assert_eq!(exp2::<true>(0.0), 1.0);
+        assert_eq!(exp2::<true>(-126.1), 0.0);
+        assert_eq!(exp2::<true>(-1e30), 0.0);
+        assert_eq!(exp2::<true>(f32::NEG_INFINITY), 0.0);
+        assert!(exp2::<true>(f32::NAN).is_nan());
     }
 }

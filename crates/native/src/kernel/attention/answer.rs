@@ -6,11 +6,16 @@
 //! Queries become whole numbers, as keys are; weights become whole numbers, as values are. They are cut so finely that no sum
 //! overflows and little is lost: a weight has up to 15 bits, and in a segment where many weigh alike, at least 12.
 
+use std::f32::consts::LOG2_E;
+use std::ops::Range;
+
+use bytemuck::Pod;
+
 use super::page::{Code, HeadPage, KvType};
-use super::plan::{Part, Run, SEGMENT, View};
+use super::plan::{PART_ROWS, PART_RUNS, Part, Run, SEGMENT, View};
 use super::{Answers, Attention, PAGE, Step};
 use crate::kernel::isa::{Isa, multiversion};
-use crate::kernel::lanes::{LANES, Lanes, ROUND, exp};
+use crate::kernel::lanes::{LANES, Lanes, ROUND, exp2, fma};
 use crate::kernel::matmul::at_least;
 use crate::kernel::unit::{Factors, Pairs, on_pairs};
 
@@ -66,20 +71,30 @@ impl Worker {
     ) {
         let Step { shape, plan, .. } = step;
         let (views, runs) = (plan.views(part), plan.runs(part));
-        let page = |id: u32| shape.head::<T>((step.page)(id), head);
+        // Looked up once: what is done with a page of a single branch does not take much longer than to find it.
+        let page = |run: &Run| shape.head::<T>((step.page)(run.page), head);
+        let Some(first) = runs.first() else { return }; // nobody sees anything of the segment, and nobody will ask
+        let mut found = [page(first); PART_RUNS];
+        for (found, run) in found.iter_mut().zip(runs).skip(1) {
+            *found = page(run);
+        }
+        let pages = &found[..runs.len()];
         self.start(step, views, head);
         for_chains(runs, |chain, coming| {
-            for next in coming {
-                prefetch(page(next.page).keys);
+            for next in &pages[coming] {
+                prefetch(next.keys.as_flattened());
+                prefetch(next.key_scales);
+                // Those are wanted soon after, by the softmax.
+                prefetch(next.value_scales);
             }
-            score::<T>(isa, Stretch::new(shape, &chain[0]), &pages_of(chain, page), self);
+            score::<T>(isa, Stretch::new(shape, &runs[chain.start]), &pages[chain], self);
         });
-        self.weigh_scores(isa, step, part, page, out);
+        self.weigh_scores(isa, step, part, pages, out);
         for_chains(runs, |chain, coming| {
-            for next in coming {
-                prefetch(page(next.page).values);
+            for next in &pages[coming] {
+                prefetch(next.values.as_flattened());
             }
-            weigh::<T>(isa, Stretch::new(shape, &chain[0]), &pages_of(chain, page), self);
+            weigh::<T>(isa, Stretch::new(shape, &runs[chain.start]), &pages[chain], self);
         });
         let (width, stride) = (shape.value_width(), Answers::stride(shape));
         let sums = self.sums.chunks_exact(width).zip(&self.scales);
@@ -106,31 +121,33 @@ impl Worker {
     }
 
     /// Turns all scores into weights, and notes their largest and their sum. The queries' scales become those of the weights.
-    fn weigh_scores<'p, T: Code, P>(
+    fn weigh_scores<T: Code, P>(
         &mut self,
         isa: Isa,
         step: &Step<'_, P>,
         part: &Part,
-        page: impl Fn(u32) -> HeadPage<'p, T>,
+        pages: &[HeadPage<'_, T>],
         out: &mut [f32],
     ) {
         let (group, stride) = (step.shape.group(), Answers::stride(step.shape));
-        let first_page = part.segment * SEGMENT;
-        for (at, view) in step.plan.views(part).iter().enumerate() {
+        let views = step.plan.views(part);
+        let mut value_scales = [[&[0.0; PAGE]; SEGMENT]; PART_ROWS];
+        for (run, page) in step.plan.runs(part).iter().zip(pages) {
+            for scales in &mut value_scales[run.first..][..run.count] {
+                scales[run.level] = page.value_scales;
+            }
+        }
+        for (at, (view, value_scales)) in views.iter().zip(&value_scales).enumerate() {
             let seen = view.seen(part.segment);
             if seen.is_empty() {
                 continue; // it is here for its neighbours' sake, and nobody will ask
-            }
-            let mut value_scales = [&[0.0; PAGE]; SEGMENT];
-            for (level, scales) in value_scales.iter_mut().enumerate().take(seen.end.div_ceil(PAGE)) {
-                *scales = page(view.pages[first_page + level]).value_scales;
             }
             for query in at * group..(at + 1) * group {
                 let scores = &mut self.scores[query * TOKENS..][..seen.end.next_multiple_of(PAGE)];
                 scores[..seen.start].fill(f32::NEG_INFINITY);
                 scores[seen.end..].fill(f32::NEG_INFINITY);
                 let weights = &mut self.weights[query * WORDS..][..scores.len() / 2];
-                let [top, total, scale] = softmax(isa, scores, &value_scales, T::MOST, weights);
+                let [top, total, scale] = softmax(isa, scores, value_scales, T::MOST, weights);
                 self.scales[query] = scale;
                 out[(query + 1) * stride - 2..(query + 1) * stride].copy_from_slice(&[top, total]);
             }
@@ -139,7 +156,7 @@ impl Worker {
 }
 
 /// Calls `f` for runs that are the next page of the same views each, with those that it should ask for meanwhile.
-fn for_chains(runs: &[Run], mut f: impl FnMut(&[Run], &[Run])) {
+fn for_chains(runs: &[Run], mut f: impl FnMut(Range<usize>, Range<usize>)) {
     let mut at = 0;
     while at < runs.len() {
         let mut end = at + 1;
@@ -147,32 +164,16 @@ fn for_chains(runs: &[Run], mut f: impl FnMut(&[Run], &[Run])) {
             end += 1;
         }
         let coming = |at: usize| (at + AHEAD).min(runs.len());
-        f(&runs[at..end], &runs[coming(at)..coming(end)]);
+        f(at..end, coming(at)..coming(end));
         at = end;
     }
 }
 
-/// The pages of a chain, and how many there are.
-fn pages_of<'p, T: Code>(chain: &[Run], page: impl Fn(u32) -> HeadPage<'p, T>) -> Pages<'p, T> {
-    let mut pages = Pages { pages: [page(chain[0].page); SEGMENT], count: chain.len() };
-    for (at, run) in chain.iter().enumerate().skip(1) {
-        pages.pages[at] = page(run.page);
-    }
-    pages
-}
-
-/// Pages of the same views, one after the other.
-#[derive(Debug)]
-struct Pages<'p, T> {
-    pages: [HeadPage<'p, T>; SEGMENT],
-    count: usize,
-}
-
-/// Brings keys or values into the cache before they are needed, where the machine can be asked to.
+/// Brings numbers into the cache before they are needed, where the machine can be asked to.
 #[inline]
-fn prefetch<T: Code>(codes: &[[T; 2 * PAGE]]) {
+fn prefetch<T: Pod>(numbers: &[T]) {
     #[cfg(target_arch = "x86_64")]
-    for line in bytemuck::cast_slice::<_, u8>(codes.as_flattened()).chunks(64) {
+    for line in bytemuck::cast_slice::<T, u8>(numbers).chunks(64) {
         // SAFETY: prefetching is a hint that reads nothing and cannot fault; SSE is part of x86-64.
         unsafe {
             use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
@@ -180,7 +181,7 @@ fn prefetch<T: Code>(codes: &[[T; 2 * PAGE]]) {
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = codes;
+    let _ = numbers;
 }
 
 /// Which queries of a [`Worker`] meet a page, and where its tokens are in the segment.
@@ -210,12 +211,12 @@ impl Stretch {
 
 on_pairs! {
     /// Scores of a stretch of queries against some pages.
-    fn score<T: Code>(at: Stretch, pages: &Pages<'_, T>, worker: &mut Worker) = score_on
+    fn score<T: Code>(at: Stretch, pages: &[HeadPage<'_, T>], worker: &mut Worker) = score_on
 }
 
 on_pairs! {
     /// Adds the values of some pages, weighted, to the sums of a stretch of queries.
-    fn weigh<T: Code>(at: Stretch, pages: &Pages<'_, T>, worker: &mut Worker) = weigh_on
+    fn weigh<T: Code>(at: Stretch, pages: &[HeadPage<'_, T>], worker: &mut Worker) = weigh_on
 }
 
 /// Does `$one` for stretches of `$n` queries, from query `$first` on, until all are done.
@@ -244,15 +245,15 @@ macro_rules! by_queries {
 /// # Safety
 /// The machine must have the unit's instructions.
 #[inline(always)]
-unsafe fn score_on<U: Pairs, T: Code>(at: Stretch, pages: &Pages<'_, T>, worker: &mut Worker) {
+unsafe fn score_on<U: Pairs, T: Code>(at: Stretch, pages: &[HeadPage<'_, T>], worker: &mut Worker) {
     let Worker { queries, scales, scores, .. } = worker;
     let queries = &queries[at.first * at.words..][..at.count * at.words];
     let scales = &scales[at.first..][..at.count];
     let scores = &mut scores[at.first * TOKENS..][..at.count * TOKENS];
     let mut p = 0;
-    while p < pages.count {
+    while p < pages.len() {
         // So many that no sum waits for the one before, and that what is read of a query serves several pages.
-        let together = match pages.count - p {
+        let together = match pages.len() - p {
             4.. if at.count <= 3 => 4,
             2.. => 2,
             _ => 1,
@@ -261,7 +262,7 @@ unsafe fn score_on<U: Pairs, T: Code>(at: Stretch, pages: &Pages<'_, T>, worker:
         by_queries!(at, |N, first| {
             let (queries, scales) = (&queries[first * at.words..], &scales[first..]);
             let scores = &mut scores[first * TOKENS + level..];
-            let pages = &pages.pages[p..];
+            let pages = &pages[p..];
             // SAFETY: the caller vouches for the instructions.
             unsafe {
                 match together {
@@ -346,19 +347,15 @@ fn softmax_lanes<const FMA: bool>(
         }
     }
     let top = tops.max();
-    let mut totals = Lanes::ZERO;
-    for scores in pages.iter_mut() {
-        for i in 0..LANES {
-            scores[i] = exp::<FMA>(scores[i] - top);
-            totals.0[i] += scores[i];
-        }
-    }
-    let (mut sums, mut largest) = (Lanes::ZERO, Lanes::ZERO);
+    let below = -top * LOG2_E;
+    let (mut totals, mut sums, mut largest) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
     for p in 0..pages.len() {
         // Copies: the compiler cannot know that what these refer to lies apart.
         let (mut weights, scales) = (pages[p], *value_scales[p]);
         for i in 0..LANES {
-            weights[i] *= scales[i];
+            let weight = exp2::<FMA>(fma::<FMA>(weights[i], LOG2_E, below));
+            totals.0[i] += weight;
+            weights[i] = weight * scales[i];
             sums.0[i] += weights[i];
             largest.0[i] = if weights[i] > largest.0[i] { weights[i] } else { largest.0[i] };
         }
@@ -374,7 +371,7 @@ fn softmax_lanes<const FMA: bool>(
     for p in 0..pages.len() {
         let (weights, mut whole) = (pages[p], [0; LANES]);
         for i in 0..LANES {
-            whole[i] = (weights[i] * steps + ROUND).to_bits() as i16;
+            whole[i] = fma::<FMA>(weights[i], steps, ROUND).to_bits() as i16;
         }
         codes[p] = whole;
     }
@@ -396,7 +393,7 @@ fn to_floats_lanes<const FMA: bool>(sums: &[i32], scale: f32, out: &mut [f32]) {
 /// # Safety
 /// The machine must have the unit's instructions.
 #[inline(always)]
-unsafe fn weigh_on<U: Pairs, T: Code>(at: Stretch, pages: &Pages<'_, T>, worker: &mut Worker) {
+unsafe fn weigh_on<U: Pairs, T: Code>(at: Stretch, pages: &[HeadPage<'_, T>], worker: &mut Worker) {
     let Worker { weights, sums, .. } = worker;
     let weights = &weights[at.first * WORDS..][..at.count * WORDS];
     let sums = &mut sums[at.first * at.width..][..at.count * at.width];
@@ -415,7 +412,7 @@ unsafe fn weigh_on<U: Pairs, T: Code>(at: Stretch, pages: &Pages<'_, T>, worker:
 #[inline(always)]
 unsafe fn weigh_some<U: Pairs, T: Code, const N: usize>(
     lanes: usize,
-    pages: &Pages<'_, T>,
+    pages: &[HeadPage<'_, T>],
     weights: &[i32],
     sums: &mut [i32],
 ) {
@@ -444,7 +441,7 @@ unsafe fn weigh_some<U: Pairs, T: Code, const N: usize>(
 unsafe fn weigh_lanes<U: Pairs, T: Code, const N: usize, const WIDE: usize>(
     lanes: usize,
     lane: usize,
-    pages: &Pages<'_, T>,
+    pages: &[HeadPage<'_, T>],
     weights: &[i32],
     sums: &mut [i32],
 ) {
@@ -457,8 +454,8 @@ unsafe fn weigh_lanes<U: Pairs, T: Code, const N: usize, const WIDE: usize>(
                 chains[n][w] = U::load_sums(&sums[n * lanes + lane + w]);
             }
         }
-        for p in 0..pages.count {
-            let values = pages.pages[p].values;
+        for p in 0..pages.len() {
+            let values = pages[p].values;
             for pair in 0..PAGE_WORDS {
                 let values = &values[pair * lanes + lane..][..WIDE];
                 let mut codes = [T::pairs::<U>(&values[0]); WIDE];

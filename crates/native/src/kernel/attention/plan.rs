@@ -7,9 +7,9 @@ use super::PAGE;
 /// Pages in a segment. Short ones balance better over threads, long ones have fewer answers to merge.
 pub(super) const SEGMENT: usize = 8;
 /// Most rows of one part. More would share pages better, fewer need less memory near the processor.
-const PART_ROWS: usize = 32;
+pub(super) const PART_ROWS: usize = 32;
 /// Most runs of a part with more than one row: branches that go their own ways are work enough for many threads.
-const PART_RUNS: usize = 64;
+pub(super) const PART_RUNS: usize = 64;
 
 /// One row's view of the past.
 #[derive(Debug, Clone, Copy)]
