@@ -114,6 +114,7 @@ fn request(suite: &str, pick: &PickArgs) -> anyhow::Result<Request> {
         limit: pick.limit,
         problem_seed: pick.problem_seed,
         unsafe_code: pick.unsafe_code,
+        announce: Some(|what| eprintln!("eager: {what}")),
         ..Request::default()
     })
 }

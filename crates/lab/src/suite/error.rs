@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::hub::HubError;
+use super::fetch::FetchError;
 use super::jsonl::Fault;
 use super::known::{Known, names};
 use super::source::{SourceError, VARIABLE};
@@ -13,10 +13,10 @@ pub enum SuiteError {
     #[error("there is no suite '{name}'; there are {}, or give the path of a .jsonl file", names().join(", "))]
     Unknown { name: String },
     #[error(
-        "{} is not at hand. Put {} into {}, or name the folder that has it in {VARIABLE}; it is {}. {hub}",
+        "{} is not at hand. Put {} into {}, or name the folder that has it in {VARIABLE}; it is {}. It would be fetched by itself, but {error}",
         .suite.name, .suite.file.unwrap_or_default(), .folder.display(), .suite.origin
     )]
-    Absent { suite: &'static Known, folder: PathBuf, hub: NotFetched },
+    Absent { suite: &'static Known, folder: PathBuf, error: Box<FetchError> },
     #[error(transparent)]
     Source(#[from] SourceError),
     #[error("cannot read {}: {reason}", .path.display())]
@@ -30,17 +30,6 @@ pub enum SuiteError {
     /// Options that contradict each other or the suite.
     #[error("{0}")]
     Misfit(String),
-}
-
-/// The other way to get a file, and why it was no way.
-#[derive(Debug, thiserror::Error)]
-pub enum NotFetched {
-    #[error(
-        "It is not fetched by itself: no copy on the Hugging Face hub is both open to all and known to hold the same problems word for word"
-    )]
-    NotThere,
-    #[error("It would be fetched from the Hugging Face hub by itself, but {0}")]
-    Failed(Box<HubError>),
 }
 
 impl SuiteError {

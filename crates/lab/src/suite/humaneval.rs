@@ -10,7 +10,7 @@ use eager_grade::sandbox::Policy;
 use flate2::read::GzDecoder;
 use sha2::{Digest, Sha256};
 
-use super::{Problem, SuiteError, hub};
+use super::{Problem, SuiteError, fetch};
 use crate::judge::{Judge, Programs};
 
 pub(super) fn problems(path: &Path, unsafe_code: bool) -> Result<Vec<Problem>, SuiteError> {
@@ -38,5 +38,5 @@ pub(super) fn problems(path: &Path, unsafe_code: bool) -> Result<Vec<Problem>, S
 fn unpacked_hash(path: &Path) -> std::io::Result<String> {
     let mut text = Vec::new();
     GzDecoder::new(File::open(path)?).read_to_end(&mut text)?;
-    Ok(hub::hex(&Sha256::digest(&text)))
+    Ok(fetch::hex(&Sha256::digest(&text)))
 }

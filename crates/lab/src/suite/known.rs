@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::error::NotFetched;
+use super::fetch::{ORIGINALS, fetch};
 use super::jsonl::{Fields, Reader};
 use super::source::Place;
 use super::template::{Template, TemplateError};
-use super::{Problem, Request, SuiteError, acorn, gpqa, hub};
+use super::{Problem, Request, SuiteError, acorn, gpqa};
 use crate::judge::Kind;
 
 /// A suite that is known by name.
@@ -146,15 +146,16 @@ impl Known {
         if path.is_file() {
             return Ok(path);
         }
-        let fetched = match hub::HUB.iter().find(|known| known.suite == self.name) {
-            Some(known) => {
-                hub::fetch(known, &place.endpoint, &path).map_err(|error| NotFetched::Failed(Box::new(error)))
-            }
-            None => Err(NotFetched::NotThere),
-        };
-        match fetched {
+        let original = ORIGINALS.iter().find(|original| original.suite == self.name);
+        let original = original.expect("where the file of every suite is from is known");
+        if let Some(announce) = request.announce {
+            announce(&format!("fetching {} from {}", self.name, original.url(original.path, &place)));
+        }
+        match fetch(original, &place, &path) {
             Ok(()) => Ok(path),
-            Err(hub) => Err(SuiteError::Absent { suite: self, folder: place.folder, hub }),
+            Err(error) => {
+                Err(SuiteError::Absent { suite: self, folder: place.folder, error: Box::new(error) })
+            }
         }
     }
 }

@@ -12,14 +12,13 @@
 //! # Ok::<(), eager_lab::suite::SuiteError>(())
 //! ```
 //!
-//! Files of known suites lie in the data folder ([`source`]). Where one is missing, and a file on the Hugging Face hub is
-//! known to hold the same, it is fetched ([`hub`]). That is so for MATH-500 alone: for no other suite do we know a file there
-//! by its revision and checksum that has the wording of ours.
+//! Files of known suites lie in the data folder ([`source`]). One that is missing is fetched from where its problems are
+//! published, at a revision and with a checksum that are known ([`fetch`]).
 
 mod acorn;
 mod error;
+pub mod fetch;
 mod gpqa;
-pub mod hub;
 #[cfg(unix)]
 mod humaneval;
 mod jsonl;
@@ -34,7 +33,7 @@ use sha2::{Digest, Sha256};
 
 use crate::judge::{Graded, Judge, JudgeError, Kind};
 
-pub use error::{NotFetched, SuiteError};
+pub use error::SuiteError;
 pub use jsonl::{Fault, Fields};
 pub use known::{Known, SUITES, names};
 pub use source::Place;
@@ -104,6 +103,8 @@ pub struct Request {
     pub unsafe_code: bool,
     /// Where files are, in place of what the environment says.
     pub place: Option<Place>,
+    /// Is told what is about to be fetched, which may take a while.
+    pub announce: Option<fn(&str)>,
 }
 
 impl Request {
@@ -268,5 +269,5 @@ fn hash(problems: &[Problem]) -> String {
             Judge::Text(_) | Judge::None => {}
         }
     }
-    hub::hex(&hash.finalize())
+    fetch::hex(&hash.finalize())
 }

@@ -8,22 +8,25 @@ pub const VARIABLE: &str = "EAGER_DATA";
 /// Names another hub than Hugging Face's own, as for that company's other programs.
 pub const ENDPOINT_VARIABLE: &str = "HF_ENDPOINT";
 
-const ENDPOINT: &str = "https://huggingface.co";
+const HUB: &str = "https://huggingface.co";
+const GITHUB: &str = "https://raw.githubusercontent.com";
 
 /// Where files are looked for, and where those that are missing are fetched from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub folder: PathBuf,
-    /// The address of the hub, without a slash at its end.
-    pub endpoint: String,
+    /// The address of the Hugging Face hub, without a slash at its end.
+    pub hub: String,
+    /// That of the files on GitHub.
+    pub github: String,
 }
 
 impl Place {
     /// The folder and the hub that the environment names, or else the usual ones.
     pub fn from_env() -> Result<Self, SourceError> {
-        let endpoint = std::env::var(ENDPOINT_VARIABLE).ok().filter(|endpoint| !endpoint.is_empty());
-        let endpoint = endpoint.as_deref().unwrap_or(ENDPOINT).trim_end_matches('/').to_owned();
-        Ok(Self { folder: folder()?, endpoint })
+        let hub = std::env::var(ENDPOINT_VARIABLE).ok().filter(|endpoint| !endpoint.is_empty());
+        let hub = hub.as_deref().unwrap_or(HUB).trim_end_matches('/').to_owned();
+        Ok(Self { folder: folder()?, hub, github: GITHUB.to_owned() })
     }
 }
 

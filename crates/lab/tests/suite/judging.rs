@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use eager_grade::command::CommandGrader;
 use eager_lab::judge::{JudgeError, Kind};
-use eager_lab::suite::{Place, Request, source};
+use eager_lab::suite::{Request, source};
 
 use crate::open;
 
@@ -135,7 +135,7 @@ fn hashes_tell_tests_apart() {
             "canonical_solution": "    return 1\n", "atol": 0, "base_input": [[1]], "plus_input": INPUTS}"#;
         writeln!(packed, "{}", line.replace('\n', " ").replace("INPUTS", inputs)).unwrap();
         packed.finish().unwrap();
-        let place = Place { folder: folder.path().to_owned(), endpoint: "http://127.0.0.1:9".to_owned() };
+        let place = crate::fetch::place(folder.path(), "http://127.0.0.1:9");
         open(&Request { place: Some(place), ..Request::new("humaneval-plus") }).hash
     };
     let plain = hash("[[2]]", 9);

@@ -5,8 +5,8 @@
 
 mod benchmarks;
 mod choosing;
+mod fetch;
 mod file;
-mod hub;
 #[cfg(unix)]
 mod judging;
 mod prompt;

@@ -84,9 +84,9 @@ pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
 pub(crate) fn exp2<const FMA: bool>(x: f32) -> f32 {
     let rounded = x + ROUND;
     let r = x - (rounded - ROUND);
-    // As near as five coefficients come to 2^r for all |r| up to a half, if 2^0 is to be 1.
-    let mut p = 1.326_472_7e-3;
-    for c in [9.671_513e-3, 5.550_733_7e-2, 0.240_222_42, 0.693_147, 1.0] {
+    // Not Taylor's coefficients from the third on, but those that come nearest to 2^r for all |r| up to a half.
+    let mut p = 1.330_060_5e-3;
+    for c in [9.669_691e-3, 5.550_558_5e-2, 0.240_222_83, std::f32::consts::LN_2, 1.0] {
         p = fma::<FMA>(p, r, c);
     }
     let power = f32::from_bits((rounded.to_bits() << 23).wrapping_add(127 << 23));
