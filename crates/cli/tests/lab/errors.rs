@@ -69,7 +69,7 @@ fn a_reason_is_given_once() {
 #[test]
 fn a_suite_that_is_not_at_hand_names_both_ways() {
     let empty = tempfile::tempdir().unwrap();
-    let output = command(&["bench", "--suite", "gsm8k"])
+    let output = command(&["bench", "--suite", "math500"])
         .env("EAGER_DATA", empty.path())
         // Nobody listens there.
         .env("HF_ENDPOINT", "http://127.0.0.1:9")
@@ -77,7 +77,7 @@ fn a_suite_that_is_not_at_hand_names_both_ways() {
         .unwrap();
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{message}");
-    assert!(message.contains("EAGER_DATA") && message.contains("gsm8k_test.jsonl"), "{message}");
+    assert!(message.contains("EAGER_DATA") && message.contains("math500.jsonl"), "{message}");
 }
 
 #[test]

@@ -149,7 +149,7 @@ impl Known {
         let original = ORIGINALS.iter().find(|original| original.suite == self.name);
         let original = original.expect("where the file of every suite is from is known");
         if let Some(announce) = request.announce {
-            announce(&format!("fetching {} from {}", self.name, original.url(original.path, &place)));
+            announce(&format!("fetching {} from {}", self.name, original.whereabouts(&place)));
         }
         match fetch(original, &place, &path) {
             Ok(()) => Ok(path),

@@ -79,7 +79,7 @@ pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
 }
 
 /// `2^x` for numbers up to 127, to about one part in ten million; 0 below the smallest normal number. Less work than [`exp`],
-/// which is exact for numbers far from zero as well.
+/// which it can stand for where `x * log2(e)` may lose a few digits.
 #[inline(always)]
 pub(crate) fn exp2<const FMA: bool>(x: f32) -> f32 {
     let rounded = x + ROUND;

@@ -53,34 +53,22 @@ impl Contest {
 impl Form {
     /// The file that we read, from those that are published.
     pub(super) fn convert(&self, mut files: Vec<Vec<u8>>) -> Result<Vec<u8>, String> {
-        if *self == Form::Same {
-            return files.pop().ok_or_else(|| "there is no file".to_owned());
-        }
-        let mut out = Vec::new();
-        for line in self.lines(&files)? {
-            serde_json::to_writer(&mut out, &line).map_err(|error| error.to_string())?;
-            out.push(b'\n');
-        }
-        Ok(out)
-    }
-
-    fn lines(&self, files: &[Vec<u8>]) -> Result<Vec<Value>, String> {
-        match self {
-            Form::Same => Ok(Vec::new()),
-            Form::Lines(fields) => each_line(files, |_, line| {
+        let lines = match self {
+            Form::Same => return files.pop().ok_or_else(|| "there is no file".to_owned()),
+            Form::Lines(fields) => each_line(&files, |_, line| {
                 let keep = |(theirs, ours): &(&str, &str)| Ok(((*ours).to_owned(), take(line, theirs)?));
                 fields.iter().map(keep).collect::<Result<Map<_, _>, String>>().map(Value::Object)
-            }),
-            Form::Reasoned => each_line(files, |number, line| {
+            })?,
+            Form::Reasoned => each_line(&files, |number, line| {
                 let reasoning = text(line, "answer")?;
                 let (_, answer) = reasoning.rsplit_once("####").ok_or("its answer is not marked")?;
                 let answer = answer.trim().replace(',', "");
                 Ok(
                     json!({"id": format!("gsm8k-test-{number}"), "problem": take(line, "question")?, "answer": answer}),
                 )
-            }),
+            })?,
             Form::Wiki => {
-                let mut placed = each_line(files, |_, line| {
+                let mut placed = each_line(&files, |_, line| {
                     let (contest, number) = place(&text(line, "url")?).ok_or("its url says no contest")?;
                     let answer = text(line, "answer")?.trim_start_matches('0').to_owned();
                     let id = format!("aime2024-{contest}-{number}");
@@ -92,19 +80,25 @@ impl Form {
                 })?;
                 // The file sorts the tenth problem before the second.
                 placed.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
-                Ok(placed.into_iter().map(|(_, _, line)| line).collect())
+                placed.into_iter().map(|(_, _, line)| line).collect()
             }
             Form::Contests(contests) => {
-                let (mut lines, mut rest) = (Vec::new(), files);
+                let (mut lines, mut rest) = (Vec::new(), &files[..]);
                 for contest in *contests {
                     let (own, others) =
                         rest.split_at_checked(1 + contest.problems).ok_or("there are too few files")?;
                     lines.extend(contest.lines(own)?);
                     rest = others;
                 }
-                Ok(lines)
+                lines
             }
+        };
+        let mut out = Vec::new();
+        for line in lines {
+            serde_json::to_writer(&mut out, &line).map_err(|error| error.to_string())?;
+            out.push(b'\n');
         }
+        Ok(out)
     }
 }
 
@@ -121,13 +115,13 @@ fn each_line<T>(
 ) -> Result<Vec<T>, String> {
     let lines = files.iter().flat_map(|file| file.split(|&byte| byte == b'\n'));
     let lines = lines.filter(|line| !line.is_empty()).enumerate();
-    let of = |(number, line)| {
+    let of = |number, line| {
         let mut fields =
             serde_json::from_slice(line).map_err(|error: serde_json::Error| error.to_string())?;
         make(number, &mut fields)
     };
     lines
-        .map(|(number, line)| of((number, line)).map_err(|why| format!("line {}: {why}", number + 1)))
+        .map(|(number, line)| of(number, line).map_err(|why| format!("line {}: {why}", number + 1)))
         .collect()
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use ureq::Agent;
+use ureq::http::Response;
+use ureq::{Agent, Body, Error};
 
 /// Larger than any file that we know of there; what is larger still is not it.
 const MOST_BYTES: u64 = 16 << 20;
@@ -14,7 +15,10 @@ pub(super) fn agent(patience: Duration) -> Agent {
 
 /// A file's bytes.
 pub(super) fn download(agent: &Agent, url: &str) -> Result<Vec<u8>, String> {
-    let mut response = agent.get(url).call().map_err(|error| error.to_string())?;
-    let body = response.body_mut().with_config().limit(MOST_BYTES);
-    body.read_to_vec().map_err(|error| error.to_string())
+    let bytes =
+        |mut response: Response<Body>| response.body_mut().with_config().limit(MOST_BYTES).read_to_vec();
+    agent.get(url).call().and_then(bytes).map_err(|error| match (error, agent.config().timeouts().global) {
+        (Error::Timeout(_), Some(patience)) => format!("it did not come within {patience:?}"),
+        (error, _) => error.to_string(),
+    })
 }

@@ -28,10 +28,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub enum FetchError {
     #[error("{url} could not be had: {reason}")]
     Download { url: String, reason: String },
-    #[error("{url} is not the file it should be: its SHA-256 is {found} and not {expected}")]
-    Checksum { url: String, expected: &'static str, found: String },
-    #[error("{url} cannot be read: {reason}")]
-    Convert { url: String, reason: String },
+    #[error("what came from {from} is not what it should be: its SHA-256 is {found} and not {expected}")]
+    Checksum { from: String, expected: &'static str, found: String },
+    #[error("what came from {from} cannot be read: {reason}")]
+    Convert { from: String, reason: String },
     #[error("{} cannot be written: {error}", .path.display())]
     Save { path: PathBuf, error: std::io::Error },
 }
@@ -57,12 +57,12 @@ fn fetch_within(
         };
         files.push(bytes.map_err(|reason| FetchError::Download { url: original.url(&name, place), reason })?);
     }
-    let url = original.url(original.path, place);
+    let from = original.whereabouts(place);
     let found = hex(&files.iter().fold(Sha256::new(), |all, file| all.chain_update(file)).finalize());
     if found != original.sha256 {
-        return Err(FetchError::Checksum { url, expected: original.sha256, found });
+        return Err(FetchError::Checksum { from, expected: original.sha256, found });
     }
-    let ours = original.form.convert(files).map_err(|reason| FetchError::Convert { url, reason })?;
+    let ours = original.form.convert(files).map_err(|reason| FetchError::Convert { from, reason })?;
     save(target, &ours).map_err(|error| FetchError::Save { path: target.to_owned(), error })
 }
 
@@ -97,7 +97,7 @@ mod tests {
             let target = folder.path().join("file");
             let error = fetch_within(Duration::from_millis(200), original, &place, &target).unwrap_err();
             let error = error.to_string();
-            assert!(error.contains(" could not be had: "), "{error}");
+            assert!(error.ends_with(" could not be had: it did not come within 200ms"), "{error}");
             assert!(!target.exists());
         }
     }

@@ -1,4 +1,4 @@
-//! What suites are made of, as far as it is known for certain.
+//! What suites are made of.
 
 use super::super::source::Place;
 use super::form::{Contest, Form};
@@ -120,8 +120,14 @@ impl Original {
         }
     }
 
-    /// The address of one of its files, or of the folder.
-    pub fn url(&self, path: &str, place: &Place) -> String {
+    /// Where all of it is, in words.
+    pub(in super::super) fn whereabouts(&self, place: &Place) -> String {
+        let url = self.url(self.path, place);
+        if matches!(self.form, Form::Contests(_)) { format!("files below {url}") } else { url }
+    }
+
+    /// The address of one of its files.
+    pub(super) fn url(&self, path: &str, place: &Place) -> String {
         let Original { repo, revision, .. } = self;
         match self.site {
             Site::Hub => format!("{}/datasets/{repo}/resolve/{revision}/{path}", place.hub),

@@ -347,13 +347,12 @@ fn softmax_lanes<const FMA: bool>(
         }
     }
     let top = tops.max();
-    let below = -top * LOG2_E;
     let (mut totals, mut sums, mut largest) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
     for p in 0..pages.len() {
         // Copies: the compiler cannot know that what these refer to lies apart.
         let (mut weights, scales) = (pages[p], *value_scales[p]);
         for i in 0..LANES {
-            let weight = exp2::<FMA>(fma::<FMA>(weights[i], LOG2_E, below));
+            let weight = exp2::<FMA>((weights[i] - top) * LOG2_E);
             totals.0[i] += weight;
             weights[i] = weight * scales[i];
             sums.0[i] += weights[i];

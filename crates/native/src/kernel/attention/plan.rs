@@ -10,6 +10,8 @@ pub(super) const SEGMENT: usize = 8;
 pub(super) const PART_ROWS: usize = 32;
 /// Most runs of a part with more than one row: branches that go their own ways are work enough for many threads.
 pub(super) const PART_RUNS: usize = 64;
+// So that it is the most for a single row too.
+const _: () = assert!(SEGMENT <= PART_RUNS);
 
 /// One row's view of the past.
 #[derive(Debug, Clone, Copy)]

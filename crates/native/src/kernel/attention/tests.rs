@@ -204,3 +204,24 @@ fn what_a_page_cannot_hold_stays_finite() {
         }
     }
 }
+
+/// Scores so large that their rounding is more than the whole of a softmax: the largest takes all.
+#[test]
+fn the_largest_of_enormous_scores_takes_all() {
+    let threads = Threads::new(2).unwrap();
+    for kv in [KvType::Q16, KvType::Q8, KvType::F32] {
+        let shape = Attention { heads: 1, kv_heads: 1, head_dim: 2, kv };
+        let mut pool = Pool::new(1, shape.page_bytes());
+        let mut table = Table::default();
+        table.grow(&mut pool, 3).unwrap();
+        let page = pool.data_mut(table.pages()[0]);
+        for (slot, (key, value)) in [(1e5, 1.0), (3e5, 2.0), (2e5, 4.0)].into_iter().enumerate() {
+            shape.store(page, slot, &encoded(&shape, &[key, key, value, value]));
+        }
+        let view = View { row: 0, pages: table.pages(), first: 0, len: 3 };
+        for isa in Isa::available() {
+            let out = attend(&threads, &shape, isa, &pool, &[view], &[7e4, 7e4], None);
+            assert!(out.iter().all(|x| near(*x, 2.0, 2.0, 1e-3)), "{kv:?} {isa}: {out:?}");
+        }
+    }
+}
