@@ -20,6 +20,11 @@ use crate::words::ServerWords;
 const PREFIX: usize = 512;
 /// Tokens that are decoded to look at.
 const LOOK: usize = 48;
+/// How long a sequence that is forked should take. A fork must find it decoding, as in a tree: one that has ended leaves an idle
+/// slot behind, which llama-server would hand on to the fork with all that it has cached.
+const FORKED: Duration = Duration::from_secs(1);
+/// Most prompts that are forked to find out.
+const TRIES: usize = 4;
 /// From this share on, what a fork goes on from counts as cached: servers cache by blocks.
 const CACHED: f64 = 0.8;
 /// A server that decodes longer than this for nobody wastes too much.
@@ -68,8 +73,10 @@ impl Check {
             streams: engine.streams(),
             findings: Vec::new(),
         };
+        let begun = Instant::now();
         if let Some(tokens) = check.look_at_tokens(&mut engine) {
-            check.look_at_forks(url, options, &tokens)?;
+            let pace = begun.elapsed() / tokens.len().max(1) as u32;
+            check.look_at_forks(url, options, &tokens, pace)?;
             check.look_at_stopping(&mut engine);
         }
         check.look_at_words(&engine);
@@ -128,27 +135,45 @@ impl Check {
         Some(tree.sequences().first()?.tokens.clone())
     }
 
-    /// The first token of a long prompt that nobody has seen before, and that of its fork.
-    fn look_at_forks(&mut self, url: &str, options: &Options, words: &[Token]) -> Result<(), RemoteError> {
+    /// The first token of a long prompt that nobody has seen before, and that of its fork, at a server that takes so long for
+    /// a token.
+    fn look_at_forks(
+        &mut self,
+        url: &str,
+        options: &Options,
+        words: &[Token],
+        pace: Duration,
+    ) -> Result<(), RemoteError> {
         let length = self.context.map_or(PREFIX, |context| PREFIX.min(context / 2));
-        // One engine for both, because that is what counts.
-        let mut engine = RemoteEngine::connect(url, options)?;
-        let strategies: [Box<dyn Strategy>; 2] =
-            [Box::new(FullParallel { sequences: 1 }), Box::new(Init::new(Forking::new(0.0, 2)))];
-        for strategy in strategies {
-            let mut forest = One::new(gibberish(words, length), 8, 0.0, strategy);
-            if let Err(error) = engine.grow(&mut forest) {
-                self.found("forks", Verdict::Missing, error.to_string(), None);
-                return Ok(());
+        let tokens =
+            (FORKED.as_secs_f64() / pace.as_secs_f64().max(1e-6)).max(8.0).min(length as f64) as usize;
+        let mut tries = 0;
+        let (Tally { fresh, forks, .. }, copies) = loop {
+            // One engine for both, because that is what counts.
+            let mut engine = RemoteEngine::connect(url, options)?;
+            let strategies: [Box<dyn Strategy>; 2] =
+                [Box::new(FullParallel { sequences: 1 }), Box::new(Init::new(Forking::new(0.0, 2)))];
+            for strategy in strategies {
+                let mut forest = One::new(gibberish(words, length), tokens, 0.0, strategy);
+                if let Err(error) = engine.grow(&mut forest) {
+                    self.found("forks", Verdict::Missing, error.to_string(), None);
+                    return Ok(());
+                }
             }
-        }
-        let Tally { fresh, forks, .. } = engine.traffic().tally();
+            tries += 1;
+            let (tally, copies) = (engine.traffic().tally(), engine.copies_slots());
+            // Where a sequence had to be asked for again, its slot was idle meanwhile. That is how slots are copied; else it comes
+            // of the prompt, from which a model may go on in halves of characters, and another is tried.
+            if copies || tally.further.count == 0 || tries == TRIES {
+                break (tally, copies);
+            }
+        };
         let cost = format!(
             "a prompt of {length} tokens takes {} to its first token, a fork of it {}",
             milliseconds(fresh.wait),
             milliseconds(forks.wait)
         );
-        self.judge_forks(cost, forks, fresh.wait > 2 * forks.wait, engine.copies_slots());
+        self.judge_forks(cost, forks, fresh.wait > 2 * forks.wait, copies);
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use eager_core::{Decoded, Finish, Grove, Next, SeqId, Token};
 use crate::dialect::Step;
 use crate::seats::WORTH_A_COPY;
 use crate::stream::Errand;
+use crate::traffic::Origin;
 
 #[derive(Debug)]
 pub(crate) struct Plot {
@@ -114,10 +115,17 @@ impl Plot {
         let slot = &mut self.slots[slot];
         slot.stream = Some(number);
         let (settings, sequence) = (self.grove.settings(), self.grove.tree().get(slot.id));
+        let origin = match (sequence.len(), sequence.parent, sequence.tokens.len()) {
+            (0, ..) => Origin::Prompt,
+            // All it has of its own is the token that it was forked for.
+            (_, Some(_), 0..=1) => Origin::Fork,
+            _ => Origin::Itself,
+        };
         Errand {
             number,
             name,
             again: slot.trouble.failures > 0,
+            origin,
             key: sequence.key,
             tokens,
             position: sequence.len(),

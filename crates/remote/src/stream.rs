@@ -16,7 +16,7 @@ use crate::dialect::{Ask, Flaw, Step, complaint};
 use crate::error::RemoteError;
 use crate::event::Events;
 use crate::server::{Server, cause};
-use crate::traffic::Traffic;
+use crate::traffic::{Origin, Traffic};
 
 /// Longest chunk that is read. SGLang repeats the whole answer in each, with all candidates.
 const LONGEST: usize = 256 << 20;
@@ -44,6 +44,7 @@ pub(crate) struct Errand {
     pub name: String,
     /// It takes up a sequence whose last request broke off.
     pub again: bool,
+    pub origin: Origin,
     pub key: Key,
     /// The prompt and the path so far; grows by what is received.
     pub tokens: Vec<Token>,
@@ -86,8 +87,6 @@ pub(crate) struct Stream {
     pub traffic: Arc<Traffic>,
     pub to: UnboundedSender<News>,
     pub errand: Errand,
-    /// It goes on within a tree.
-    fork: bool,
     began: Instant,
     /// Tokens received.
     received: usize,
@@ -100,13 +99,12 @@ impl Stream {
         to: UnboundedSender<News>,
         errand: Errand,
     ) -> Self {
-        let fork = errand.position > 0;
-        Stream { server, traffic, to, errand, fork, began: Instant::now(), received: 0 }
+        Stream { server, traffic, to, errand, began: Instant::now(), received: 0 }
     }
 
     /// Brings the sequence to its end, or says why not.
     pub async fn run(mut self) {
-        self.traffic.request(self.fork, self.errand.again);
+        self.traffic.request(self.errand.origin, self.errand.again);
         let last = match self.attempt().await {
             Ok(()) => What::Over,
             // Everything came; only the goodbye was lost.
@@ -158,7 +156,7 @@ impl Stream {
                     Err(flaw) => return Err(self.judge(flaw)),
                 };
                 if let Some(cached) = chunk.cached {
-                    self.traffic.cache(self.fork, prompt, cached);
+                    self.traffic.cache(self.errand.origin, prompt, cached);
                 }
                 ended |= chunk.ended;
                 if let Some(missing) = chunk.missing.take() {
@@ -185,7 +183,7 @@ impl Stream {
             return;
         }
         if self.received == 0 {
-            self.traffic.answer(self.fork, self.began.elapsed());
+            self.traffic.answer(self.errand.origin, self.began.elapsed());
         }
         let narrow = steps.iter().filter(|step| step.top.len() < self.errand.top_k).count();
         self.traffic.receive(steps.len(), narrow);

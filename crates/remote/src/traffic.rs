@@ -13,6 +13,18 @@ pub struct Traffic {
     narrow: AtomicUsize,
     fresh: Counters,
     forks: Counters,
+    further: Counters,
+}
+
+/// What a request goes on from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The prompt.
+    Prompt,
+    /// The place where a sequence left another.
+    Fork,
+    /// Where the sequence's own request had ended.
+    Itself,
 }
 
 #[derive(Debug, Default)]
@@ -40,8 +52,10 @@ pub struct Tally {
     pub narrow: usize,
     /// Requests that began a sequence with its prompt.
     pub fresh: Requests,
-    /// Requests that went on within a tree: forks, and sequences that were taken up again.
+    /// Requests that began a fork.
     pub forks: Requests,
+    /// Requests that went on with a sequence whose request had ended: it had broken off, or was decoding what no longer counted.
+    pub further: Requests,
 }
 
 /// The requests of one kind.
@@ -58,7 +72,7 @@ pub struct Requests {
 
 impl Tally {
     pub fn requests(&self) -> usize {
-        self.fresh.count + self.forks.count
+        self.fresh.count + self.forks.count + self.further.count
     }
 }
 
@@ -93,21 +107,26 @@ impl Traffic {
             narrow: read(&self.narrow),
             fresh: self.fresh.read(),
             forks: self.forks.read(),
+            further: self.further.read(),
         }
     }
 
-    fn counters(&self, fork: bool) -> &Counters {
-        if fork { &self.forks } else { &self.fresh }
+    fn counters(&self, origin: Origin) -> &Counters {
+        match origin {
+            Origin::Prompt => &self.fresh,
+            Origin::Fork => &self.forks,
+            Origin::Itself => &self.further,
+        }
     }
 
-    pub(crate) fn request(&self, fork: bool, again: bool) {
-        self.counters(fork).requests.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn request(&self, origin: Origin, again: bool) {
+        self.counters(origin).requests.fetch_add(1, Ordering::Relaxed);
         self.retries.fetch_add(usize::from(again), Ordering::Relaxed);
     }
 
     /// The first token of a request came after this time.
-    pub(crate) fn answer(&self, fork: bool, after: Duration) {
-        let counters = self.counters(fork);
+    pub(crate) fn answer(&self, origin: Origin, after: Duration) {
+        let counters = self.counters(origin);
         counters.answered.fetch_add(1, Ordering::Relaxed);
         counters.waited.fetch_add(after.as_micros() as u64, Ordering::Relaxed);
     }
@@ -125,8 +144,8 @@ impl Traffic {
         self.wasted.fetch_add(tokens, Ordering::Relaxed);
     }
 
-    pub(crate) fn cache(&self, fork: bool, prompt: usize, cached: usize) {
-        let counters = self.counters(fork);
+    pub(crate) fn cache(&self, origin: Origin, prompt: usize, cached: usize) {
+        let counters = self.counters(origin);
         counters.prompt.fetch_add(prompt, Ordering::Relaxed);
         counters.cached.fetch_add(cached, Ordering::Relaxed);
     }

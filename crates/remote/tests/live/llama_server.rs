@@ -59,7 +59,7 @@ fn the_check_names_the_flag_that_is_missing() {
     on_acorn(|Pair { url, .. }| {
         let check = Check::of(url, &Options::default()).unwrap();
         let forks = check.findings.iter().find(|finding| finding.about == "forks").unwrap();
-        assert_eq!(forks.verdict, Verdict::Poor);
+        assert_eq!(forks.verdict, Verdict::Poor, "{forks:?}");
         assert!(forks.remedy.as_ref().unwrap().contains("--slot-save-path"));
         assert!(check.is_usable());
     });
