@@ -39,6 +39,7 @@ impl Loop {
 
 impl Loops {
     /// All that this machine can run, best first.
+    #[allow(clippy::vec_init_then_push)] // elsewhere there is nothing to push before the last
     fn available() -> Vec<Loops> {
         let mut found = Vec::new();
         #[cfg(target_arch = "x86_64")]

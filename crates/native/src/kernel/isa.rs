@@ -12,6 +12,9 @@ pub struct Isa(pub(super) Level);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Level {
     Portable,
+    /// What every 64-bit ARM has.
+    #[cfg(target_arch = "aarch64")]
+    Neon,
     #[cfg(target_arch = "x86_64")]
     Avx2,
     #[cfg(target_arch = "x86_64")]
@@ -49,6 +52,8 @@ impl Isa {
                 found.push(Isa(Level::Avx2));
             }
         }
+        #[cfg(target_arch = "aarch64")]
+        found.push(Isa(Level::Neon));
         found.push(Isa(Level::Portable));
         found.append(&mut rough);
         found
@@ -82,6 +87,8 @@ impl fmt::Display for Isa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Level::Portable => "portable",
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => "neon",
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => "avx2",
             #[cfg(target_arch = "x86_64")]
@@ -120,6 +127,9 @@ macro_rules! multiversion {
                 $crate::kernel::isa::Level::Portable => {
                     $body::<{ $crate::kernel::isa::BASELINE }>($($arg),*)
                 }
+                // What the compiler makes of loops is the same: it knows the unit.
+                #[cfg(target_arch = "aarch64")]
+                $crate::kernel::isa::Level::Neon => $body::<{ $crate::kernel::isa::BASELINE }>($($arg),*),
                 // SAFETY: an `Isa` of this level exists only where the machine reported these features.
                 #[cfg(target_arch = "x86_64")]
                 $crate::kernel::isa::Level::Avx2 => unsafe { avx2($($arg),*) },

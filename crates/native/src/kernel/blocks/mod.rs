@@ -204,6 +204,8 @@ impl BlockPanels {
             let rows = rows.clone();
             match isa.0 {
                 Level::Portable => portable(x, rows, some, column, out),
+                #[cfg(target_arch = "aarch64")]
+                Level::Neon => neon(x, rows, some, column, out),
                 // SAFETY: an `Isa` of this level exists only where the machine reported these features; so for the next.
                 #[cfg(target_arch = "x86_64")]
                 Level::Avx2 => unsafe { avx2(x, rows, some, column, out) },
@@ -250,6 +252,8 @@ macro_rules! compiled_for {
 }
 
 compiled_for!(portable, unit::Plain);
+#[cfg(target_arch = "aarch64")]
+compiled_for!(neon, unit::neon::Neon);
 #[cfg(target_arch = "x86_64")]
 compiled_for!(avx2, Avx2, "avx2,fma,f16c");
 #[cfg(target_arch = "x86_64")]

@@ -5,6 +5,8 @@ pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
 mod field;
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod neon;
 
 use half::f16;
 
@@ -134,6 +136,9 @@ macro_rules! on_pairs {
             match isa.0 {
                 // SAFETY: plain code needs no special instructions.
                 Level::Portable => unsafe { $body::<$crate::kernel::unit::Plain, $t>($($arg),*) },
+                // SAFETY: every such machine has the unit.
+                #[cfg(target_arch = "aarch64")]
+                Level::Neon => unsafe { $body::<$crate::kernel::unit::neon::Neon, $t>($($arg),*) },
                 // SAFETY: an `Isa` of this level exists only where the machine reported these features; so for the next two.
                 #[cfg(target_arch = "x86_64")]
                 Level::Avx2 => unsafe { avx2::<$t>($($arg),*) },
