@@ -21,7 +21,7 @@ pub struct EngineArgs {
     /// Most tokens computed in one step, over all sequences
     #[arg(long, default_value_t = 256, value_parser = at_least_one)]
     pub rows: usize,
-    /// Vector instructions to use: vnni, avx512, avx2 or portable; or vnni8, which is faster but rounds activations to 8 bits
+    /// Vector instructions to use: vnni, avx512, avx2, neon or portable; or vnni8, which is faster but rounds activations to 8 bits
     /// [default: the best that do not]
     #[arg(long, env = "EAGER_KERNEL")]
     pub kernel: Option<String>,
