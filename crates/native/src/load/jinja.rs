@@ -65,13 +65,12 @@ pub(super) fn compile(source: &str) -> Result<Environment<'static>, Error> {
 fn without_generation_tags(source: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(source.len()), source);
     while let Some(start) = rest.find("{%") {
-        let (before, tag) = rest.split_at(start);
-        out.push_str(before);
-        let Some(end) = tag.find("%}") else {
-            rest = tag;
+        out.push_str(&rest[..start]);
+        // Behind the opening: in `{%}` nothing is closed.
+        let Some((inner, after)) = rest[start + 2..].split_once("%}") else {
+            rest = &rest[start..];
             break;
         };
-        let inner = &tag[2..end];
         let word = inner.trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
         let instead = match word {
             "generation" => "if true",
@@ -81,7 +80,7 @@ fn without_generation_tags(source: &str) -> String {
         out.push_str("{%");
         out.push_str(&inner.replace(word, instead));
         out.push_str("%}");
-        rest = &tag[end + 2..];
+        rest = after;
     }
     out + rest
 }
@@ -422,6 +421,9 @@ mod tests {
             ("{%-generation-%}{%endgeneration%}", "{%-if true-%}{%endif%}"),
             ("{% set generation = 1 %}{{ generation }}", "{% set generation = 1 %}{{ generation }}"),
             ("{% broken", "{% broken"),
+            ("{%}", "{%}"),
+            ("{%}a{% generation %}", "{%}a{% generation %}"),
+            ("{%%}{% generation %}", "{%%}{% if true %}"),
         ] {
             assert_eq!(without_generation_tags(source), expected);
         }
