@@ -1,7 +1,7 @@
 //! Files that are not at hand, from where they are published.
 //!
-//! A name stands for one wording: [`originals`] says which files a suite is made of, at which revision, and what their
-//! checksum is. What comes is checked against that, brought into our [`form`], and only then saved. Other copies of the
+//! A name stands for one wording: [`ORIGINALS`] says which files a suite is made of, at which revision, and what their
+//! checksum is. What comes is checked against that, brought into our [`Form`], and only then saved. Other copies of the
 //! same benchmarks exist (of AIME 2025, say), but with other wordings, and numbers from two wordings under one name could
 //! not be compared.
 
