@@ -246,13 +246,13 @@ impl Run<'_> {
         };
         let asks: Vec<Ask> = picks.iter().filter(|p| p.completes).map(ask).collect();
         let NativeEngine { model, options, threads, pool, scratch } = &mut *self.engine;
-        let (isa, vocab) = (model.isa, model.config.vocab);
+        let isa = model.isa;
         scratch.watch.lap(Phase::Schedule);
         let mut pass = Forward { model, threads, kv: options.kv, pool, scratch };
         let logits = pass.run(&batch);
         let mut draws: Vec<Option<Draw>> = vec![None; asks.len()];
         threads.chunks(&mut draws, 1, |_, row, into| {
-            into[0] = draw(isa, &logits[row * vocab..][..vocab], &asks[row]);
+            into[0] = draw(isa, logits.row(row), &asks[row]);
         });
         let draws: Option<Vec<Draw>> = draws.into_iter().collect();
         draws.ok_or(EngineError::NotANumber)

@@ -4,8 +4,8 @@
 //! contributes many, and the pass does not care which is which.
 
 use crate::kernel::{
-    Answers, Input, KvType, PAGE, Packed, Plan, Step, add, at_least, matmul, rms_norm, rms_norm_in_place,
-    rope, swiglu,
+    Answers, Input, KvType, PAGE, Packed, Plan, Results, Step, add, at_least, matmul, rms_norm,
+    rms_norm_in_place, rope, swiglu,
 };
 use crate::load::LayerShape;
 use crate::mixture::Mixing;
@@ -22,7 +22,7 @@ pub(crate) struct Scratch {
     pub hidden: Vec<f32>,
     pub input: Input,
     /// Of the last product: what is to be added to the hidden rows, when a layer is done.
-    pub product: Vec<f32>,
+    pub product: Results,
     pub mixing: Mixing,
     /// Keys and values of the rows, as pages keep them.
     tokens: Vec<u8>,
@@ -80,7 +80,7 @@ pub(crate) struct Forward<'a> {
 
 impl Forward<'_> {
     /// Computes the batch, stores its keys and values, and returns the logits of the rows that asked, in order.
-    pub fn run(&mut self, batch: &Batch<'_>) -> &[f32] {
+    pub fn run(&mut self, batch: &Batch<'_>) -> &Results {
         self.embed(batch);
         self.angles(batch);
         let plans = Plans::new(self.model, batch);
@@ -141,21 +141,17 @@ impl Forward<'_> {
         watch.lap(Phase::Between);
         matmul(threads, isa, &layer.qkv, input, product);
         watch.lap(Phase::Matrices);
-        let width = q + 2 * kv;
         let (bytes, size) = (attention.token_bytes(), attention.page_bytes());
         let words = config.heads * attention.query_words();
         let tokens = at_least(tokens, batch.rows.len() * bytes);
         let queries = at_least(queries, batch.rows.len() * words);
         let query_scales = at_least(query_scales, batch.rows.len() * config.heads);
-        let (rows, encoded, pages) =
-            (SharedSlice::new(product), SharedSlice::new(tokens), self.pool.shared());
+        let (rows, encoded, pages) = (product.shared(), SharedSlice::new(tokens), self.pool.shared());
         let (codes, scales) = (SharedSlice::new(queries), SharedSlice::new(query_scales));
         threads.run(batch.same_page.len(), |_, task| {
             for at in batch.same_page[task].clone() {
                 // SAFETY: every row is in one task only, as are all rows that write to the same page.
-                let (qkv, encoded) = unsafe {
-                    (rows.part(at * width..(at + 1) * width), encoded.part(at * bytes..(at + 1) * bytes))
-                };
+                let (qkv, encoded) = unsafe { (rows.row(at), encoded.part(at * bytes..(at + 1) * bytes)) };
                 if let Some(bias) = &layer.qkv_bias {
                     add(isa, qkv, bias);
                 }
@@ -208,7 +204,7 @@ impl Forward<'_> {
         matmul(threads, isa, gate_up, input, product);
         watch.lap(Phase::Matrices);
         input.fill(threads, isa, rows, down, |row, into| {
-            let (gate, up) = product[row * 2 * ffn..][..2 * ffn].split_at(ffn);
+            let (gate, up) = product.row(row).split_at(ffn);
             swiglu(isa, gate, up, into);
         });
         watch.lap(Phase::Between);
@@ -226,7 +222,7 @@ impl Forward<'_> {
             // SAFETY: every row is filled once.
             let hidden = unsafe { hidden.part(row * width..(row + 1) * width) };
             if before != Residual::None {
-                add(isa, hidden, &product[row * width..][..width]);
+                add(isa, hidden, product.row(row));
             }
             if let Residual::Biased(bias) = before {
                 add(isa, hidden, bias);
@@ -235,21 +231,20 @@ impl Forward<'_> {
         });
     }
 
-    fn logits(&mut self, batch: &Batch<'_>) -> &[f32] {
+    fn logits(&mut self, batch: &Batch<'_>) -> &Results {
         let (model, isa) = (self.model, self.model.isa);
         let (width, eps) = (model.config.hidden, model.config.rms_eps);
         let asked: Vec<usize> = (0..batch.rows.len()).filter(|&at| batch.rows[at].logits).collect();
         let Scratch { watch, hidden, input, product, .. } = &mut *self.scratch;
         let output = model.output.as_ref().unwrap_or(&model.embedding);
         input.fill(self.threads, isa, asked.len(), output, |row, into| {
-            let at = asked[row] * width;
-            into.copy_from_slice(&hidden[at..][..width]);
-            add(isa, into, &product[at..][..width]);
+            into.copy_from_slice(&hidden[asked[row] * width..][..width]);
+            add(isa, into, product.row(asked[row]));
             rms_norm_in_place(isa, into, &model.norm, eps);
         });
         watch.lap(Phase::Between);
         matmul(self.threads, isa, output, input, product);
         watch.lap(Phase::Logits);
-        &product[..asked.len() * model.config.vocab]
+        product
     }
 }

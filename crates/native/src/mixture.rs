@@ -7,12 +7,11 @@
 
 use crate::forward::{Forward, Residual, Scratch};
 use crate::kernel::{
-    Gate, Group, Input, Packed, Route, at_least, limited_swiglu, matmul, matmul_grouped, route,
+    Gate, Group, Input, Packed, Results, Route, limited_swiglu, matmul, matmul_grouped, route,
 };
 use crate::load::{ExpertPart, Experts, LoadError};
 use crate::model::{Layer, Packing};
 use crate::phases::Phase;
-use crate::shared_slice::SharedSlice;
 
 #[derive(Debug)]
 pub(crate) struct Mixture {
@@ -83,16 +82,16 @@ pub(crate) struct Mixing {
     /// For each route, where its visit is.
     places: Vec<usize>,
     input: Input,
-    product: Vec<f32>,
+    product: Results,
 }
 
 impl Mixing {
     /// Sends every row to its experts.
-    fn send(&mut self, mixture: &Mixture, rows: usize, scores: &[f32]) {
-        let (used, experts) = (mixture.used, mixture.router_bias.len());
+    fn send(&mut self, mixture: &Mixture, rows: usize, scores: &Results) {
+        let used = mixture.used;
         self.routes.clear();
-        for scores in scores.chunks_exact(experts).take(rows) {
-            route(scores, &mixture.router_bias, used, &mut self.routes);
+        for row in 0..rows {
+            route(scores.row(row), &mixture.router_bias, used, &mut self.routes);
         }
         let visit =
             |(at, route): (usize, &Route)| Visit { row: at / used, rank: at % used, expert: route.expert };
@@ -129,7 +128,7 @@ impl Forward<'_> {
         matmul_grouped(threads, isa, &mixture.gate_up, groups, visitors, found);
         watch.lap(Phase::Matrices);
         visitors.fill(threads, isa, visits.len(), &mixture.down[0], |at, into| {
-            let (gate, up) = found[at * 2 * ffn..][..2 * ffn].split_at(ffn);
+            let (gate, up) = found.row(at).split_at(ffn);
             let own = visits[at].expert * ffn..(visits[at].expert + 1) * ffn;
             let biases = [&mixture.gate_bias[own.clone()], &mixture.up_bias[own]];
             limited_swiglu(isa, [gate, up], biases, mixture.gate, into);
@@ -138,15 +137,16 @@ impl Forward<'_> {
         matmul_grouped(threads, isa, &mixture.down, groups, visitors, found);
         watch.lap(Phase::Matrices);
 
-        let product = SharedSlice::new(at_least(product, rows * hidden));
+        product.resize(rows, hidden);
+        let product = product.shared();
         threads.run(rows, |_, row| {
             // SAFETY: every row is in one task only.
-            let into = unsafe { product.part(row * hidden..(row + 1) * hidden) };
+            let into = unsafe { product.row(row) };
             into.fill(0.0);
             for at in row * mixture.used..(row + 1) * mixture.used {
                 let Route { expert, weight } = routes[at];
                 let bias = &mixture.down_bias[expert * hidden..][..hidden];
-                let found = &found[places[at] * hidden..][..hidden];
+                let found = found.row(places[at]);
                 for ((into, found), bias) in into.iter_mut().zip(found).zip(bias) {
                     *into += weight * (found + bias);
                 }

@@ -2,7 +2,9 @@
 
 use eager_core::Key;
 
-use crate::kernel::{Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, Step, View, matmul};
+use crate::kernel::{
+    Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, Results, Step, View, matmul,
+};
 use crate::load::{DType, Tensor};
 use crate::pages::{Pool, Table};
 use crate::threads::Threads;
@@ -22,7 +24,7 @@ pub struct Product {
     rows: usize,
     x: Vec<f32>,
     input: Input,
-    out: Vec<f32>,
+    out: Results,
 }
 
 impl Product {
@@ -46,7 +48,7 @@ impl Product {
             rows,
             x: numbers(rows * inputs),
             input: Input::default(),
-            out: Vec::new(),
+            out: Results::default(),
         })
     }
 
@@ -62,7 +64,7 @@ impl Product {
     /// Multiplies what was prepared.
     pub fn run(&mut self) -> &[f32] {
         matmul(&self.threads, self.isa, &self.weights, &self.input, &mut self.out);
-        &self.out
+        self.out.row(0)
     }
 }
 

@@ -25,6 +25,9 @@ pub(super) enum Level {
     /// The same, with activations of 8 bits where weights are quantised.
     #[cfg(target_arch = "x86_64")]
     Vnni8,
+    /// The same as [`Level::Vnni`], with products of quantised weights on the matrix unit.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    Amx,
 }
 
 impl Isa {
@@ -41,6 +44,10 @@ impl Isa {
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vl");
             let vnni = fma && wide && is_x86_feature_detected!("avx512vnni");
+            #[cfg(target_os = "linux")]
+            if vnni && is_x86_feature_detected!("avx512vbmi") && super::unit::amx::usable() {
+                found.push(Isa(Level::Amx));
+            }
             if vnni {
                 found.push(Isa(Level::Vnni));
                 rough.push(Isa(Level::Vnni8));
@@ -66,7 +73,15 @@ impl Isa {
 
     /// Activations in a word of 32 bits, where they are turned into whole numbers.
     pub(super) fn activations_per_word(self) -> usize {
-        if self.is_rough() { 4 } else { 2 }
+        if self.is_rough() || self.has_matrix_unit() { 4 } else { 2 }
+    }
+
+    /// Does it multiply quantised weights on a matrix unit?
+    pub(super) fn has_matrix_unit(self) -> bool {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        return self.0 == Level::Amx;
+        #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+        false
     }
 
     /// Does it give up accuracy for speed?
@@ -97,6 +112,8 @@ impl fmt::Display for Isa {
             Level::Vnni => "vnni",
             #[cfg(target_arch = "x86_64")]
             Level::Vnni8 => "vnni8",
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            Level::Amx => "amx",
         })
     }
 }

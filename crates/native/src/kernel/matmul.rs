@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::blocks::{self, BlockPanels, CodeRows};
 use super::floats::FloatPanels;
 use super::isa::Isa;
+use super::results::Results;
 use super::sheet::Sheet;
 use crate::load::Tensor;
 use crate::shared_slice::SharedSlice;
@@ -160,8 +161,8 @@ pub(crate) fn at_least<T: Clone + Default>(buffer: &mut Vec<T>, len: usize) -> &
     &mut buffer[..len]
 }
 
-/// `out[r] = W x[r]` for every row of `x`; rows of `out`, which may be longer than needed, are as long as `W` has outputs.
-pub(crate) fn matmul(threads: &Threads, isa: Isa, weights: &Packed, x: &Input, out: &mut Vec<f32>) {
+/// `out[r] = W x[r]` for every row of `x`.
+pub(crate) fn matmul(threads: &Threads, isa: Isa, weights: &Packed, x: &Input, out: &mut Results) {
     let all = [Group { weights: 0, rows: 0..x.rows }];
     matmul_grouped(threads, isa, std::slice::from_ref(weights), &all, x, out);
 }
@@ -180,19 +181,22 @@ pub(crate) fn matmul_grouped(
     weights: &[Packed],
     groups: &[Group],
     x: &Input,
-    out: &mut Vec<f32>,
+    out: &mut Results,
 ) {
     let Some(shape) = weights.first() else { return };
-    let sheet = Sheet::new(at_least(out, x.rows * shape.outputs), shape.outputs);
+    out.resize(x.rows, shape.outputs);
+    let stride = out.stride();
+    let sheet = Sheet::new(out.all_mut(), stride);
     let panels: usize = shape.parts.iter().map(Part::panels).sum();
     let wanted = TASKS_PER_THREAD * threads.count();
-    let step = (groups.len() * panels / wanted).min(panels) / TILE * TILE;
-    let step = step.max(TILE);
+    let tile = if isa.has_matrix_unit() { 1 } else { TILE };
+    let step = (groups.len() * panels / wanted).min(panels) / tile * tile;
+    let step = step.max(tile);
     let columns = panels.div_ceil(step);
     // Where panels are few, rows are shared out as well: a thread that gets one task more than the others makes them wait.
     let rows = groups.iter().map(|group| group.rows.len()).max().unwrap_or(0);
     let mut bands = 1;
-    while bands * columns * groups.len() < wanted && rows / (2 * bands) >= TILE {
+    while !isa.has_matrix_unit() && bands * columns * groups.len() < wanted && rows / (2 * bands) >= TILE {
         bands *= 2;
     }
     let height = rows.div_ceil(bands).next_multiple_of(TILE).max(TILE);
@@ -258,8 +262,9 @@ unsafe fn multiply_panels(
         }
         Layout::Blocks(weights) => {
             let mut out = columns(panels.clone());
-            for first in rows.clone().step_by(ROW_BLOCK) {
-                let some = first..rows.end.min(first + ROW_BLOCK);
+            let block = if isa.has_matrix_unit() { 256 } else { ROW_BLOCK };
+            for first in rows.clone().step_by(block) {
+                let some = first..rows.end.min(first + block);
                 weights.multiply(isa, panels.clone(), &x.codes, some, &mut out);
             }
         }
@@ -303,7 +308,7 @@ pub(super) mod tests {
         bytes
     }
 
-    fn multiply(threads: &Threads, isa: Isa, weights: &Packed, x: &[f32], out: &mut Vec<f32>) {
+    fn multiply(threads: &Threads, isa: Isa, weights: &Packed, x: &[f32], out: &mut Results) {
         let mut input = Input::default();
         input.fill(threads, isa, x.len() / weights.inputs, weights, |row, into| {
             into.copy_from_slice(&x[row * weights.inputs..][..weights.inputs]);
@@ -334,12 +339,13 @@ pub(super) mod tests {
             let x = numbers(seed, 0, rows * inputs);
             let threads = Threads::new(count).unwrap();
             // Used again and again, as in a run: what an earlier product left must not show.
-            let (mut out, mut alone) = (vec![f32::NAN; 7], Vec::new());
+            let (mut out, mut alone) = (Results::default(), Results::default());
             for isa in Isa::available() {
                 let weights = Packed::stack(isa, &tensors);
                 multiply(&threads, isa, &weights, &x, &mut out);
-                prop_assert!(out.len() >= rows * all.len());
-                for (x, got) in x.chunks(inputs).zip(out.chunks(all.len())) {
+                for (at, x) in x.chunks(inputs).enumerate() {
+                    let got = out.row(at);
+                    prop_assert_eq!(got.len(), all.len());
                     for (&got, &(dtype, row)) in got.iter().zip(&all) {
                         let (want, size) = if dtype == DType::F32 {
                             let weights: &[f32] = bytemuck::cast_slice(row);
@@ -352,7 +358,7 @@ pub(super) mod tests {
                     }
                     multiply(&threads, isa, &weights, x, &mut alone);
                     let bits = |row: &[f32]| row.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-                    prop_assert_eq!(bits(got), bits(&alone[..all.len()]), "{} alone", isa);
+                    prop_assert_eq!(bits(got), bits(alone.row(0)), "{} alone", isa);
                 }
             }
         }
@@ -380,13 +386,14 @@ pub(super) mod tests {
             input.fill(&threads, isa, at, &weights[0], |row, into| {
                 into.copy_from_slice(&x[row * inputs..][..inputs]);
             });
-            let (mut out, mut alone) = (vec![f32::NAN; 5], Vec::new());
+            let (mut out, mut alone) = (Results::default(), Results::default());
             matmul_grouped(&threads, isa, &weights, &groups, &input, &mut out);
             for Group { weights: at, rows } in groups {
                 multiply(&threads, isa, &weights[at], &x[rows.start * inputs..rows.end * inputs], &mut alone);
                 let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-                let got = &out[rows.start * outputs..rows.end * outputs];
-                assert_eq!(bits(got), bits(&alone[..got.len()]), "{isa} {dtype:?}");
+                for (at, row) in rows.enumerate() {
+                    assert_eq!(bits(out.row(row)), bits(alone.row(at)), "{isa} {dtype:?}");
+                }
             }
         }
     }

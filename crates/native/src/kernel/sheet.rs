@@ -43,6 +43,29 @@ pub(super) struct Columns<'a> {
 }
 
 impl Columns<'_> {
+    /// Asks for the place of what will be put there, which another processor may have: what is written after that would
+    /// otherwise have to wait as well.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub fn expect(&mut self, row: usize, first: usize) {
+        let at = (row * self.sheet.width + self.first + first).min(self.sheet.rows * self.sheet.width);
+        // SAFETY: the place is inside the borrowed slice, or its end; prefetching is a hint that cannot fault.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_ET0>(self.sheet.data.add(at).cast());
+        }
+    }
+
+    /// Adds to what was put there.
+    pub fn add<const N: usize>(&mut self, row: usize, first: usize, values: &[f32; N]) {
+        let at = self.first + first;
+        assert!(row < self.sheet.rows && at <= self.end);
+        for (value, place) in values.iter().zip(at..self.end) {
+            // SAFETY: as in `put`.
+            unsafe { *self.sheet.data.add(row * self.sheet.width + place) += value };
+        }
+    }
+
     /// Writes values from column `first` on, counted from the first of these; what lies beyond the last is dropped.
     #[inline(always)]
     pub fn put<const N: usize>(&mut self, row: usize, first: usize, values: &[f32; N]) {

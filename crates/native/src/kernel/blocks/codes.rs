@@ -3,11 +3,14 @@
 use std::hint::black_box;
 
 use super::BLOCK;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use super::planes::{self, Planes};
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::isa::Level;
 use crate::kernel::isa::{Isa, multiversion};
 use crate::kernel::lanes::{LANES, ROUND, fma};
 use crate::kernel::matmul::at_least;
+use crate::kernel::unit::Line;
 
 /// Rows of activations as codes: in each block of 32, a scale times whole numbers of 16 bits (or 8).
 ///
@@ -16,9 +19,10 @@ use crate::kernel::matmul::at_least;
 #[derive(Debug, Default)]
 pub(crate) struct CodeRows {
     /// For each block: its words, scale, sum of the activations, and sums of the two halves' codes.
-    records: Vec<i32>,
+    records: Vec<Line>,
     blocks: usize,
-    words: usize,
+    /// Words of a row.
+    stride: usize,
 }
 
 /// Numbers in a record beside the words.
@@ -79,25 +83,30 @@ impl CodeRows {
     pub fn resize(&mut self, isa: Isa, rows: usize, inputs: usize) {
         debug_assert!(inputs.is_multiple_of(BLOCK));
         self.blocks = inputs / BLOCK;
-        self.words = BLOCK / isa.activations_per_word();
-        let len = rows * self.stride();
-        at_least(&mut self.records, len);
-    }
-
-    fn stride(&self) -> usize {
-        self.blocks * (self.words + EXTRA)
+        self.stride = self.blocks * (BLOCK / isa.activations_per_word() + EXTRA);
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if isa.has_matrix_unit() {
+            self.stride = planes::stride(inputs);
+        }
+        at_least(&mut self.records, (rows * self.stride).div_ceil(LANES));
     }
 
     /// Rows that can be filled apart from each other, and the length of one.
     pub fn rows_mut(&mut self) -> (&mut [i32], usize) {
-        let stride = self.stride();
-        (&mut self.records, stride)
+        (bytemuck::cast_slice_mut(&mut self.records), self.stride)
+    }
+
+    /// Rows for the matrix unit.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    pub(super) fn planes(&self) -> Planes<'_> {
+        Planes { words: bytemuck::cast_slice(&self.records), inputs: self.blocks * BLOCK }
     }
 
     /// Block `block` of a row; every block of it has `words` words.
     #[inline(always)]
     pub(super) fn block(&self, row: usize, block: usize, words: usize) -> CodeBlock<'_> {
-        CodeBlock(&self.records[(row * self.blocks + block) * (words + EXTRA)..][..words + EXTRA])
+        let records: &[i32] = bytemuck::cast_slice(&self.records);
+        CodeBlock(&records[(row * self.blocks + block) * (words + EXTRA)..][..words + EXTRA])
     }
 }
 
@@ -110,6 +119,9 @@ pub(crate) fn quantise(isa: Isa, x: &[f32], row: &mut [i32], sums: bool) {
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Level::Vnni8 => unsafe { avx512::bytes(x, row, sums) },
+        // SAFETY: as above.
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        Level::Amx => unsafe { planes::quantise(x, row) },
         _ => shorts(isa, x, row, sums),
     }
 }

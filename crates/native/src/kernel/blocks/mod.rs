@@ -10,7 +10,11 @@
 
 mod codes;
 mod mapped;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod matrix;
 mod place;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod planes;
 mod table;
 mod tile;
 
@@ -48,6 +52,8 @@ pub(super) struct BlockPanels {
     lines: Mapped<Line>,
     scales: Table,
     mins: Option<Table>,
+    /// For the matrix unit, scales of the outputs of each panel.
+    norms: Vec<[f32; LANES]>,
 }
 
 /// 16 outputs.
@@ -143,7 +149,15 @@ impl BlockPanels {
                 panel.fill(tensor.dtype, place.per_word, lane, row);
             }
         });
-        Some(BlockPanels { blocks, place, groups: kind.groups, lines, scales, mins })
+        let mut packed =
+            BlockPanels { blocks, place, groups: kind.groups, lines, scales, mins, norms: Vec::new() };
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if isa.0 == Level::Amx {
+            // SAFETY: an `Isa` of this level exists only where the machine reported these features.
+            let norms = |panel: usize| unsafe { matrix::norms(&packed.panel(panel)) };
+            packed.norms = (0..panels).into_par_iter().map(norms).collect();
+        }
+        Some(packed)
     }
 
     /// Does a product need to know what activations sum to?
@@ -153,7 +167,10 @@ impl BlockPanels {
 
     /// Bytes that the weights take.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.lines) + self.scales.bytes() + self.mins.as_ref().map_or(0, Table::bytes)
+        size_of_val(&*self.lines)
+            + self.scales.bytes()
+            + self.mins.as_ref().map_or(0, Table::bytes)
+            + size_of_val(&*self.norms)
     }
 
     /// The weights of one output.
@@ -193,6 +210,11 @@ impl BlockPanels {
         out: &mut Columns<'_>,
     ) {
         debug_assert_eq!(self.place.per_word, isa.activations_per_word());
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if isa.0 == Level::Amx {
+            // SAFETY: an `Isa` of this level exists only where the machine reported these features.
+            return unsafe { matrix::multiply(x.planes(), rows, self, panels, out) };
+        }
         for first in panels.clone().step_by(tile::WIDE) {
             let count = (panels.end - first).min(tile::WIDE);
             let mut some = [self.panel(first); tile::WIDE];
@@ -218,6 +240,8 @@ impl BlockPanels {
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: as above.
                 Level::Vnni8 => unsafe { vnni8(x, rows, some, column, out) },
+                #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+                Level::Amx => unreachable!("multiplied above"),
             }
         }
     }

@@ -31,6 +31,10 @@ fn coded(isa: Isa, x: &[f32]) -> Vec<(f64, Vec<i64>)> {
 
 /// The exact dot product of a row of activations, turned into codes, with a stored row, and the size of its terms.
 pub fn dot(isa: Isa, x: &[f32], dtype: DType, row: &[u8]) -> (f64, f64) {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    if isa.has_matrix_unit() {
+        return for_tiles::dot(isa, x, dtype, row);
+    }
     let (mut sum, mut size) = (0.0, 0.0);
     for ((scale, codes), run) in coded(isa, x).into_iter().zip(runs(dtype, row)) {
         for (i, code) in codes.into_iter().enumerate() {
@@ -41,6 +45,83 @@ pub fn dot(isa: Isa, x: &[f32], dtype: DType, row: &[u8]) -> (f64, f64) {
         }
     }
     (sum, size)
+}
+
+/// What the matrix unit should give.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod for_tiles {
+    use super::*;
+
+    /// Like [`super::dot`], with weights rounded as well: to whole numbers with one scale for all. Asserts that this is near to
+    /// what they stand for.
+    pub fn dot(isa: Isa, x: &[f32], dtype: DType, row: &[u8]) -> (f64, f64) {
+        let (codes, runs) = (codes(isa, x, x.len()), runs(dtype, row));
+        let ((scale, _), codes) = (codes.planes().extra(0), codes.planes().whole(0));
+        let kind = dtype.runs().unwrap();
+        // How many bits a code has, and what is added to make the lowest zero.
+        let (bits, minus) = match kind.codes {
+            Codes::Bits(bits, minus) => (bits, minus),
+            Codes::Bytes | Codes::Listed(_) => (8, 128),
+        };
+        let half = (1 << (bits - 1)) as f32;
+        let mut largest = 0f32;
+        for run in &runs {
+            for (scale, min) in run.scales.into_iter().zip(run.mins) {
+                let ends = if kind.min { min.abs().max(scale.mul_add(2.0 * half, min).abs()) } else { 0.0 };
+                largest = largest.max((scale.abs() * half).max(ends));
+            }
+        }
+        let norm = largest / 32512.0;
+        let inverse = if norm == 0.0 { 0.0 } else { 1.0 / norm };
+        let (mut sum, mut exact, mut size, mut slack) = (0.0, 0.0, 0.0, 0.0);
+        for (run, codes) in runs.iter().zip(codes.chunks(BLOCK)) {
+            for (i, &x) in codes.iter().enumerate() {
+                let (factor, min) = (run.scales[i / 16], run.mins[i / 16]);
+                let times = factor * inverse * half;
+                let plus = if kind.min { min.mul_add(inverse, times).round_ties_even() as i64 } else { 0 };
+                let word = (i64::from(run.codes[i]) + i64::from(minus) - half as i64) << (16 - bits);
+                let w = (word * times.round_ties_even() as i64 + 0x4000 >> 15) + plus;
+                assert!((-32640..=32640).contains(&w));
+                let ((xh, xl), (wh, wl)) = ((x + 128 >> 8, (x as i8) as i64), (w >> 8, w & 255));
+                let product = 65536 * xh * wh + 256 * (xh * wl + xl * wh);
+                sum += product as f64 + 127.5 * xl as f64;
+                let weight = f64::from(factor) * f64::from(run.codes[i]) + f64::from(min);
+                exact += x as f64 * weight;
+                size += (product as f64).abs() + 32640.0;
+                // A weight is at most two off, and the product of two lower bytes at most 128 times 127.5.
+                slack += 2.0 * (x as f64).abs() + 128.0 * 127.5;
+            }
+        }
+        let unit = f64::from(norm) * f64::from(scale);
+        assert!(
+            (sum * f64::from(norm) - exact).abs() <= slack * f64::from(norm) * 1.001,
+            "{dtype:?}: {sum} {exact}"
+        );
+        (sum * unit, size * unit)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Every number is the nearest that its row can say, however long the row and whatever its size.
+        #[test]
+        fn rows_are_rounded_to_the_nearest(seed: u64, blocks in 1usize..9, exponent in -60i32..60, zero: bool) {
+            let Some(isa) = Isa::named("amx") else { return Ok(()) };
+            let mut x: Vec<f32> = numbers(seed, 0, blocks * BLOCK).iter().map(|x| x * 2f32.powi(exponent)).collect();
+            if zero {
+                x.fill(0.0);
+            }
+            let rows = codes(isa, &x, x.len());
+            let ((scale, lower), whole) = (rows.planes().extra(0), rows.planes().whole(0));
+            let largest = x.iter().fold(0f32, |a, b| a.max(b.abs()));
+            prop_assert_eq!(scale, largest / 32512.0);
+            let inverse = if largest > 0.0 { 32512.0 / largest } else { 0.0 };
+            for (x, code) in x.iter().zip(&whole) {
+                prop_assert_eq!((x * inverse).round_ties_even() as i64, *code);
+            }
+            prop_assert_eq!(whole.iter().map(|&code| i64::from(code as i8)).sum::<i64>(), i64::from(lower));
+        }
+    }
 }
 
 fn codes(isa: Isa, x: &[f32], inputs: usize) -> CodeRows {
@@ -84,6 +165,8 @@ fn packed_weights_take_the_bits_of_their_type() {
         let tensor = Tensor { dtype, shape: vec![outputs, inputs], data: &data };
         for isa in Isa::available() {
             let bytes = BlockPanels::pack(isa, &tensor).unwrap().bytes();
+            // The matrix unit has a scale for every output as well.
+            let bytes = bytes - if isa.has_matrix_unit() { 4 * outputs } else { 0 };
             assert_eq!((bytes * 8) as f64 / (outputs * inputs) as f64, bits, "{dtype:?}");
         }
     }
@@ -97,7 +180,7 @@ proptest! {
     fn panels_multiply(
         seed: u64,
         dtype in prop::sample::select(TYPES.as_slice()),
-        rows in 1usize..20,
+        rows in prop::sample::select(vec![1usize, 2, 3, 5, 8, 13, 16, 17, 31, 32, 33, 50]),
         blocks in 1usize..5,
         outputs in 1usize..50,
     ) {
@@ -118,7 +201,7 @@ proptest! {
                     prop_assert_eq!(out[o].to_bits(), alone[o].to_bits(), "{} alone", isa);
                 }
             }
-            if !isa.is_rough() && isa.to_string() != "portable" {
+            if !isa.is_rough() && !isa.has_matrix_unit() && isa.to_string() != "portable" {
                 prop_assert!(fused.get_or_insert(out.clone()) == &out, "{isa} differs from a wider unit");
             }
         }
@@ -166,7 +249,7 @@ proptest! {
                 block.fill(0.0);
             }
         }
-        for isa in Isa::available() {
+        for isa in Isa::available().into_iter().filter(|isa| !isa.has_matrix_unit()) {
             let most = if isa.is_rough() { f32::from(i8::MAX) } else { f32::from(i16::MAX) };
             let rows = codes(isa, &x, blocks * BLOCK);
             for (b, ((scale, codes), x)) in coded(isa, &x).into_iter().zip(x.chunks(BLOCK)).enumerate() {

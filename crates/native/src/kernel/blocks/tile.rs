@@ -70,7 +70,7 @@ macro_rules! each_panel {
 }
 
 /// Parts of a block with a scale of their own, for a kind of codes.
-const fn groups(codes: usize) -> usize {
+pub(super) const fn groups(codes: usize) -> usize {
     if matches!(codes, TWO | THREE | SIX) { 2 } else { 1 }
 }
 

@@ -169,7 +169,7 @@ wide_unit!(Vnni8, 4, 128, nibble_quads, list_of_bytes, listed_quads, strip_quads
 /// A strip of a block: a rotation and a mask for each plane.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn strip<const WIDTH: usize, const SECOND: usize>(lines: &[Line], pair: usize) -> __m512i {
+pub(crate) fn strip<const WIDTH: usize, const SECOND: usize>(lines: &[Line], pair: usize) -> __m512i {
     let (low, top) = Field::of_strip(WIDTH, pair, SECOND);
     let codes = field(&lines[low.line], low);
     match top {
@@ -264,7 +264,7 @@ fn multiply_and_add(sums: __m512i, codes: __m512i, words: __m512i) -> __m512i {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn nibble_quads<const K: usize>(line: __m512i) -> __m512i {
+pub(crate) fn nibble_quads<const K: usize>(line: __m512i) -> __m512i {
     let line = if K == 0 { line } else { _mm512_srli_epi16::<4>(line) };
     _mm512_and_si512(line, _mm512_set1_epi8(15))
 }

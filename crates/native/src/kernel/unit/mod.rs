@@ -1,5 +1,7 @@
 //! What a vector unit does for products of whole numbers, and how to do it without one.
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub(crate) mod amx;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -23,6 +25,12 @@ pub(crate) const LANES: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C, align(64))]
 pub(crate) struct Line(pub [u8; 64]);
+
+impl Default for Line {
+    fn default() -> Self {
+        Line([0; 64])
+    }
+}
 
 // SAFETY: bytes, of which every value is valid, zero too.
 unsafe impl bytemuck::Zeroable for Line {}
@@ -148,6 +156,9 @@ macro_rules! on_pairs {
                 // SAFETY: see above.
                 #[cfg(target_arch = "x86_64")]
                 Level::Vnni | Level::Vnni8 => unsafe { vnni::<$t>($($arg),*) },
+                // SAFETY: see above.
+                #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+                Level::Amx => unsafe { vnni::<$t>($($arg),*) },
             }
         }
     };

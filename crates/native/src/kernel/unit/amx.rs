@@ -1,0 +1,354 @@
+//! The matrix unit of newer Intel processors: tiles of 16 rows of 64 bytes, multiplied byte by byte.
+//!
+//! Rust has no stable intrinsics for it, so the instructions are written by hand. Compilers never use tile registers by
+//! themselves: what one of these leaves in them, the next one finds.
+
+use std::arch::asm;
+use std::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
+use std::sync::OnceLock;
+
+use super::{LANES, Line};
+
+/// Rows of a tile.
+pub(crate) const TILE: usize = 16;
+
+/// 64 inputs of 16 outputs: a tile of upper bytes, and one of lower bytes.
+pub(crate) type Tiles = [Line; 2 * TILE];
+
+/// Two sums of 16 rows and outputs.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Sums(pub [[[i32; LANES]; TILE]; 2]);
+
+/// Whether this process may use the unit, and it was seen to multiply.
+pub(crate) fn usable() -> bool {
+    static USABLE: OnceLock<bool> = OnceLock::new();
+    *USABLE.get_or_init(|| reported() && permitted() && tried())
+}
+
+/// Do the processor and the system say that they have it?
+fn reported() -> bool {
+    const OSXSAVE: u32 = 1 << 27;
+    const TILE_AND_INT8: u32 = 1 << 24 | 1 << 25;
+    const TILE_STATE: u64 = 1 << 17 | 1 << 18;
+    let newest = __cpuid(0).eax;
+    if newest < 7 || __cpuid(1).ecx & OSXSAVE == 0 {
+        return false;
+    }
+    // SAFETY: the processor has the instruction, as the bit above says.
+    let state = unsafe { xgetbv() };
+    __cpuid_count(7, 0).edx & TILE_AND_INT8 == TILE_AND_INT8 && state & TILE_STATE == TILE_STATE
+}
+
+#[target_feature(enable = "xsave")]
+fn xgetbv() -> u64 {
+    // SAFETY: register 0 exists wherever the instruction does.
+    unsafe { _xgetbv(0) }
+}
+
+/// Asks the system for the unit's registers, once for all threads of the process.
+fn permitted() -> bool {
+    const ARCH_REQ_XCOMP_PERM: libc::c_long = 0x1023;
+    const TILE_DATA: libc::c_long = 18;
+    // SAFETY: asks for a permission; touches no memory of ours.
+    unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0 }
+}
+
+/// Multiplies two tiles in a child: where some layer below lied about the unit, it is the child that dies.
+fn tried() -> bool {
+    // SAFETY: the child calls nothing but instructions and `_exit`, which is all that it may where there are threads.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::_exit(if multiplies() { 0 } else { 1 });
+        }
+        let mut status = 0;
+        let waited = loop {
+            let waited = libc::waitpid(child, &raw mut status, 0);
+            if waited != -1 || *libc::__errno_location() != libc::EINTR {
+                break waited;
+            }
+        };
+        child > 0 && waited == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+    }
+}
+
+/// Is a product of two small matrices what it should be?
+///
+/// # Safety
+/// The machine must have the unit, or the process be one that may die.
+unsafe fn multiplies() -> bool {
+    let mut x = [Line([0; 64]); TILE];
+    let mut w = [Line([0; 64]); 2 * TILE];
+    for at in 0..TILE {
+        for byte in 0..64 {
+            x[at].0[byte] = (at * 64 + byte) as u8;
+            w[at].0[byte] = (at + 3 * byte) as u8;
+            w[TILE + at].0[byte] = (7 * at + byte) as u8;
+        }
+    }
+    let mut sums = Sums([[[0; LANES]; TILE]; 2]);
+    // SAFETY: the caller's promise; both operands are tiles, one after the other.
+    unsafe {
+        Shape::new(TILE, 0).load();
+        clear(false);
+        let rows = Rows { high: x.as_ptr().cast(), low: x.as_ptr().cast(), stride: 64 };
+        multiply(&One(rows, &w));
+        store(&mut sums, false);
+        release();
+    }
+    let signed = |byte: u8| i32::from(byte as i8);
+    (0..TILE).all(|row| {
+        (0..LANES).all(|lane| {
+            let (mut high, mut middle) = (0, 0);
+            for k in 0..64 {
+                let x = signed(x[row].0[k]);
+                let (wh, wl) = (w[k / 4].0[lane * 4 + k % 4], w[TILE + k / 4].0[lane * 4 + k % 4]);
+                high += x * signed(wh);
+                middle += x * i32::from(wl) + x * signed(wh);
+            }
+            (sums.0[0][row][lane], sums.0[1][row][lane]) == (high, middle)
+        })
+    })
+}
+
+/// What tile registers hold: sums of up to two times 16 rows, their activations, and weights.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Shape {
+    palette: u8,
+    start_row: u8,
+    reserved: [u8; 14],
+    bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
+impl Shape {
+    /// For so many rows in the first and in the second tile.
+    pub fn new(first: usize, second: usize) -> Self {
+        let (first, second, full) = (first as u8, second as u8, TILE as u8);
+        // Where there is no second tile, its activations' register is free for more of the first's.
+        let other = if second > 0 { second } else { first };
+        let mut rows = [0; 16];
+        rows[..8].copy_from_slice(&[first, first, second, second, first, other, full, full]);
+        let bytes = rows.map(|rows| if rows > 0 { 64 } else { 0 });
+        Shape { palette: 1, start_row: 0, reserved: [0; 14], bytes, rows }
+    }
+
+    /// Gives the registers of this thread that shape.
+    ///
+    /// # Safety
+    /// The process must be allowed to use the unit.
+    pub unsafe fn load(&self) {
+        // SAFETY: the caller's promise; reads the 64 bytes of the shape.
+        unsafe { asm!("ldtilecfg [{}]", in(reg) self, options(nostack, preserves_flags, readonly)) }
+    }
+}
+
+/// Gives the registers back: the system then has less to save.
+///
+/// # Safety
+/// The process must be allowed to use the unit.
+pub(crate) unsafe fn release() {
+    // SAFETY: the caller's promise.
+    unsafe { asm!("tilerelease", options(nostack, preserves_flags, nomem)) }
+}
+
+/// Begins new sums: those of 16 rows, or of twice as many.
+///
+/// # Safety
+/// As for [`Parts`].
+#[inline(always)]
+pub(crate) unsafe fn clear(both: bool) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("tilezero tmm0", "tilezero tmm1", options(nostack, preserves_flags, nomem));
+        if both {
+            asm!("tilezero tmm2", "tilezero tmm3", options(nostack, preserves_flags, nomem));
+        }
+    }
+}
+
+/// 64 activations of each of up to 16 rows, which lie so many bytes apart: their upper and their lower bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rows {
+    pub high: *const u8,
+    pub low: *const u8,
+    pub stride: usize,
+}
+
+/// Products of tiles, in eight parts that other work can be done between: the unit is fed from the same queue as all others,
+/// and only what stands near in it is done at the same time.
+///
+/// Of the weights there is a tile of upper bytes and one of lower bytes. Products of upper bytes are added to the first sums,
+/// those of an upper and a lower byte to the second.
+///
+/// # Safety
+/// Parts come in order, from 0 to 7. The process must be allowed to use the unit, a [`Shape`] for these rows be loaded, and
+/// there must be 64 bytes for each.
+pub(crate) trait Parts {
+    unsafe fn part<const AT: usize>(&self);
+}
+
+/// None at all.
+#[derive(Debug)]
+pub(crate) struct Nothing;
+
+impl Parts for Nothing {
+    #[inline(always)]
+    unsafe fn part<const AT: usize>(&self) {}
+}
+
+/// Those of up to 16 rows.
+#[derive(Debug)]
+pub(crate) struct One<'a>(pub Rows, pub &'a Tiles);
+
+/// Those of up to 32 rows.
+#[derive(Debug)]
+pub(crate) struct Two<'a>(pub [Rows; 2], pub &'a Tiles);
+
+/// Instructions that read lines at one place and rows at another.
+macro_rules! tiles {
+    ($lines:expr, $rows:expr, $stride:expr, $($instruction:literal),+) => {
+        asm!(
+            $($instruction,)+
+            lines = in(reg) $lines,
+            line = in(reg) size_of::<Line>(),
+            rows = in(reg) $rows,
+            stride = in(reg) $stride,
+            options(nostack, preserves_flags, readonly),
+        )
+    };
+}
+
+impl Parts for One<'_> {
+    #[inline(always)]
+    unsafe fn part<const AT: usize>(&self) {
+        let One(rows, weights) = self;
+        let (high, low) = (weights.as_ptr(), weights[TILE..].as_ptr());
+        // SAFETY: the caller's promise; the weights are two tiles.
+        unsafe {
+            match AT {
+                0 => tiles!(
+                    high,
+                    rows.high,
+                    rows.stride,
+                    "tileloadd tmm6, [{lines} + {line}*1]",
+                    "tileloadd tmm4, [{rows} + {stride}*1]"
+                ),
+                1 => asm!("tdpbssd tmm0, tmm4, tmm6", options(nostack, preserves_flags, nomem)),
+                2 => tiles!(
+                    low,
+                    rows.low,
+                    rows.stride,
+                    "tileloadd tmm7, [{lines} + {line}*1]",
+                    "tileloadd tmm5, [{rows} + {stride}*1]"
+                ),
+                4 => asm!("tdpbsud tmm1, tmm4, tmm7", options(nostack, preserves_flags, nomem)),
+                6 => asm!("tdpbssd tmm1, tmm5, tmm6", options(nostack, preserves_flags, nomem)),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Parts for Two<'_> {
+    #[inline(always)]
+    unsafe fn part<const AT: usize>(&self) {
+        let Two([first, second], weights) = self;
+        let (high, low, stride) = (weights.as_ptr(), weights[TILE..].as_ptr(), first.stride);
+        // SAFETY: the caller's promise; the weights are two tiles.
+        unsafe {
+            match AT {
+                0 => tiles!(
+                    high,
+                    first.high,
+                    stride,
+                    "tileloadd tmm6, [{lines} + {line}*1]",
+                    "tileloadd tmm4, [{rows} + {stride}*1]"
+                ),
+                1 => tiles!(
+                    low,
+                    second.high,
+                    stride,
+                    "tdpbssd tmm0, tmm4, tmm6",
+                    "tileloadd tmm5, [{rows} + {stride}*1]",
+                    "/* {lines} {line} */"
+                ),
+                2 => tiles!(
+                    low,
+                    second.high,
+                    stride,
+                    "tdpbssd tmm2, tmm5, tmm6",
+                    "tileloadd tmm7, [{lines} + {line}*1]",
+                    "/* {rows} {stride} */"
+                ),
+                3 => asm!("tdpbsud tmm1, tmm4, tmm7", options(nostack, preserves_flags, nomem)),
+                4 => tiles!(
+                    low,
+                    first.low,
+                    stride,
+                    "tdpbsud tmm3, tmm5, tmm7",
+                    "tileloadd tmm4, [{rows} + {stride}*1]",
+                    "/* {lines} {line} */"
+                ),
+                5 => tiles!(
+                    low,
+                    second.low,
+                    stride,
+                    "tdpbssd tmm1, tmm4, tmm6",
+                    "tileloadd tmm5, [{rows} + {stride}*1]",
+                    "/* {lines} {line} */"
+                ),
+                6 => asm!("tdpbssd tmm3, tmm5, tmm6", options(nostack, preserves_flags, nomem)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// All parts at once.
+///
+/// # Safety
+/// As for [`Parts`].
+#[inline(always)]
+pub(crate) unsafe fn multiply(parts: &impl Parts) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        parts.part::<0>();
+        parts.part::<1>();
+        parts.part::<2>();
+        parts.part::<3>();
+        parts.part::<4>();
+        parts.part::<5>();
+        parts.part::<6>();
+        parts.part::<7>();
+    }
+}
+
+/// Both sums of the first or of the second 16 rows.
+///
+/// # Safety
+/// As for [`Parts`].
+#[inline(always)]
+pub(crate) unsafe fn store(sums: &mut Sums, second: bool) {
+    macro_rules! store {
+        ($first:literal, $second:literal) => {
+            asm!(
+                $first,
+                $second,
+                to = in(reg) sums.0.as_mut_ptr(),
+                line = in(reg) size_of::<Line>(),
+                options(nostack, preserves_flags),
+            )
+        };
+    }
+    // SAFETY: the caller's promise; writes at most 16 rows of 64 bytes each.
+    unsafe {
+        if second {
+            store!("tilestored [{to} + {line}*1], tmm2", "tilestored [{to} + {line}*1 + 1024], tmm3");
+        } else {
+            store!("tilestored [{to} + {line}*1], tmm0", "tilestored [{to} + {line}*1 + 1024], tmm1");
+        }
+    }
+}
