@@ -52,7 +52,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     args.forking.rules.check(args.forking.theta)?;
     let interrupt = Interrupt::listen()?;
-    let mut session = Session::open(None, &args.engine, &RemoteArgs::default())?;
+    let mut session = Session::open(None, &args.engine, &RemoteArgs::default(), None)?;
     session.use_profile(args.forking.rules.profile.as_deref())?;
     let tasks = tasks(args, &session)?;
     let mut comparison = Comparison::new(&mut session, &tasks, &args.forking, args.sampling.seed, &interrupt);

@@ -128,7 +128,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     {
         return Err(Usage(wordless(servers.model())).into());
     }
-    let mut session = Session::open(args.model.as_deref(), &args.engine, &args.remote)?;
+    let mut session = Session::open(args.model.as_deref(), &args.engine, &args.remote, None)?;
     session.use_profile(args.profile.as_deref())?;
     if args.defaults.theta.is_none() && args.defaults.method.forks() && !session.profile.is_calibrated() {
         let theta = session.profile.theta(args.defaults.method);

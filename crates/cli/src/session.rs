@@ -40,8 +40,14 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens the model at a path, or the embedded one; or the servers that run one, where some are named.
-    pub fn open(model: Option<&Path>, args: &EngineArgs, remote: &RemoteArgs) -> anyhow::Result<Self> {
+    /// Opens the model at a path, or the embedded one; or the servers that run one, where some are named. At most so many
+    /// sequences will be decoded at a time, where that is known.
+    pub fn open(
+        model: Option<&Path>,
+        args: &EngineArgs,
+        remote: &RemoteArgs,
+        sequences: Option<usize>,
+    ) -> anyhow::Result<Self> {
         let servers = remote.connect()?;
         let locate = if servers.is_some() { hub::locate_words } else { hub::locate };
         let model = model.map(locate).transpose()?;
@@ -62,7 +68,7 @@ impl Session {
                 (Backend::Remote(servers), language, name, context)
             }
             None => {
-                let (checkpoint, weights) = load(model.as_deref(), kernel(args)?)?;
+                let (checkpoint, weights) = load(model.as_deref(), kernel(args, sequences)?)?;
                 let engine = NativeEngine::new(weights, args.options())?;
                 let (name, context) = (checkpoint.name.clone(), checkpoint.config.context);
                 (
@@ -109,10 +115,10 @@ impl Session {
     }
 
     /// What decodes, in words.
-    pub fn engine_name(&self, args: &EngineArgs) -> Result<String, Usage> {
+    pub fn engine_name(&self, args: &EngineArgs) -> String {
         match &self.engine {
-            Backend::Embedded(_) => Ok(format!("native {} {}", kernel(args)?, args.kv.name())),
-            Backend::Remote(engine) => Ok(format!("remote {}", engine.dialect())),
+            Backend::Embedded(engine) => format!("native {} {}", engine.model().isa(), args.kv.name()),
+            Backend::Remote(engine) => format!("remote {}", engine.dialect()),
         }
     }
 
@@ -261,10 +267,10 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The kernel that was asked for, or the best there is.
-pub fn kernel(args: &EngineArgs) -> Result<Isa, Usage> {
+/// The kernel that was asked for, or the best there is for so many sequences at a time.
+pub fn kernel(args: &EngineArgs, sequences: Option<usize>) -> Result<Isa, Usage> {
     match args.kernel.as_deref() {
-        None | Some("") => Ok(Isa::detect()),
+        None | Some("") => Ok(sequences.map_or_else(Isa::detect, Isa::for_rows)),
         Some(name) => Isa::named(name).ok_or_else(|| {
             let known: Vec<String> = Isa::available().iter().map(Isa::to_string).collect();
             Usage(format!("this machine has no kernel '{name}'; it can run {}", known.join(", ")))

@@ -67,7 +67,8 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     args.forking.rules.check(args.forking.theta)?;
     let interrupt = Interrupt::listen()?;
-    let mut session = Session::open(args.model.as_deref(), &args.engine, &args.remote)?;
+    let sequences = Some(args.forking.max_sequences);
+    let mut session = Session::open(args.model.as_deref(), &args.engine, &args.remote, sequences)?;
     session.use_profile(args.forking.rules.profile.as_deref())?;
     if args.forking.theta.is_none() && args.method.forks() && !session.profile.is_calibrated() {
         let (name, theta) = (&session.name, args.forking.theta(args.method, &session.profile));

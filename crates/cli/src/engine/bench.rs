@@ -12,7 +12,7 @@ use indicatif::ProgressBar;
 use super::bound::{self, Shape};
 use super::race::{self, Timing};
 use super::report::{Line, Report, Skipped};
-use super::workload::{self, Workload};
+use super::workload::{self, Timed, Workload};
 use crate::args::{EngineArgs, at_least_one, sequences};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
@@ -91,16 +91,14 @@ impl CustomArgs {
 
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let options = args.engine.options();
-    let kernel = kernel(&args.engine)?;
     let interrupt = Interrupt::listen()?;
-    let (checkpoint, model) = load(args.model.as_deref(), kernel)?;
+    let (checkpoint, model) = load(args.model.as_deref(), kernel(&args.engine, None)?)?;
     let engine = NativeEngine::new(model.clone(), options)?;
     let mut bench = Bench { args, checkpoint: &checkpoint, model, options, interrupt: &interrupt };
     let (workloads, skipped) = bench.workloads(&engine)?;
     let fork = eager_native::bench::fork_cost(&engine);
     let mut report = Report {
         model: checkpoint.name.clone(),
-        kernel: kernel.to_string(),
         threads: engine.threads(),
         workloads: Vec::new(),
         skipped,
@@ -115,7 +113,8 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
         match bench.measure(&workload) {
             Ok(Some((timing, kv_overhead))) => {
                 let bound = report.peaks.as_ref().map(|peaks| bound::of(&workload, &shape, peaks));
-                report.workloads.push(Line::new(workload, args.engine.kv, timing, kv_overhead, bound));
+                let (kernel, kv) = (bench.model.isa().to_string(), args.engine.kv);
+                report.workloads.push(Line::new(workload, kernel, kv, timing, kv_overhead, bound));
             }
             Ok(None) => {
                 eprintln!("eager: interrupted during {}", workload.name);
@@ -186,6 +185,14 @@ impl Bench<'_> {
     /// The run with the median time (of an even number, the slower of the two in the middle), and the memory that keys
     /// and values took as a multiple of what their distinct tokens need. `None` when the user ended it.
     fn measure(&mut self, workload: &Workload) -> anyhow::Result<Option<(Timing, f64)>> {
+        let rows = match workload.timed {
+            Timed::Decoding => workload.branches,
+            Timed::Prefill => workload.prompt(),
+        };
+        let kernel = kernel(&self.args.engine, Some(rows))?;
+        if kernel != self.model.isa() {
+            self.model = load(self.args.model.as_deref(), kernel)?.1;
+        }
         // An engine of its own, so that its peak of memory is this workload's.
         let mut engine = NativeEngine::new(self.model.clone(), self.options)?;
         let mut timings: Vec<Timing> = Vec::new();

@@ -50,7 +50,7 @@ struct Info {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let kernel = kernel(&args.engine)?;
+    let kernel = kernel(&args.engine, None)?;
     let (checkpoint, model) = load(args.model.as_deref(), kernel)?;
     let engine = NativeEngine::new(model, args.engine.options())?;
     let (config, kv) = (&checkpoint.config, engine.kv_use());

@@ -15,7 +15,6 @@ use crate::table::new_table;
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub model: String,
-    pub kernel: String,
     pub threads: usize,
     pub workloads: Vec<Line>,
     pub skipped: Vec<Skipped>,
@@ -37,6 +36,7 @@ pub struct Skipped {
 pub struct Line {
     #[serde(flatten)]
     workload: Workload,
+    kernel: String,
     kv: &'static str,
     seconds: f64,
     /// Steps while the clock ran.
@@ -59,7 +59,14 @@ pub struct Line {
 }
 
 impl Line {
-    pub fn new(workload: Workload, kv: KvArg, timing: Timing, kv_overhead: f64, bound: Option<f64>) -> Self {
+    pub fn new(
+        workload: Workload,
+        kernel: String,
+        kv: KvArg,
+        timing: Timing,
+        kv_overhead: f64,
+        bound: Option<f64>,
+    ) -> Self {
         let Timing { seconds, steps, decoded, phases } = timing;
         let tokens = match workload.timed {
             Timed::Decoding => decoded,
@@ -67,6 +74,7 @@ impl Line {
         };
         Line {
             workload,
+            kernel,
             kv: kv.name(),
             seconds,
             steps,
@@ -84,9 +92,9 @@ impl Line {
 
 impl Report {
     pub fn describe(&self) -> String {
-        let Report { model, kernel, threads, .. } = self;
+        let Report { model, threads, .. } = self;
         let plural = if *threads == 1 { "" } else { "s" };
-        let mut out = format!("{model}, kernel {kernel}, {threads} thread{plural}\n{}", self.speeds());
+        let mut out = format!("{model}, {threads} thread{plural}\n{}", self.speeds());
         let mut add = |table: Option<Table>| {
             if let Some(table) = table {
                 let _ = write!(out, "\n\n{table}");
@@ -112,6 +120,7 @@ a fork takes {:.2} microseconds, and copying the page it happens in {:.1}",
             "private",
             "own",
             "tokens",
+            "kernel",
             "KV",
             "tokens/s",
             "ms/step",
@@ -125,7 +134,7 @@ a fork takes {:.2} microseconds, and copying the page it happens in {:.1}",
             let Workload { name, branches, shared, private, own, tokens, .. } = line.workload;
             let mut row = vec![name.to_owned()];
             row.extend([branches, shared, private, own, tokens].map(|count| count.to_string()));
-            row.push(line.kv.to_owned());
+            row.extend([&line.kernel, line.kv].map(str::to_owned));
             row.push(format!("{:.1}", line.tokens_per_second));
             row.push(format!("{:.2}", line.step_milliseconds));
             row.push(format!("{:.3}", line.kv_overhead));

@@ -193,7 +193,7 @@ impl<'a> Subject<'a> {
             name: session.name.clone(),
             hash: session.hash()?.to_owned(),
             path: args.model.as_ref().map(|path| path.display().to_string()),
-            engine: session.engine_name(&args.engine)?,
+            engine: session.engine_name(&args.engine),
         };
         let encode = |problem: &eager_lab::suite::Problem| session.encode(&problem.message, &args.chat);
         let encoded = suite.problems.iter().map(encode).collect::<anyhow::Result<_>>()?;

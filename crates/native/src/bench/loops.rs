@@ -6,6 +6,9 @@
 
 use std::hint::black_box;
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use crate::kernel::Isa;
+
 const CHAINS: usize = 12;
 
 /// The widest versions that this machine has.
@@ -45,6 +48,10 @@ impl Loops {
         #[cfg(target_arch = "x86_64")]
         {
             let wide = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
+            #[cfg(target_os = "linux")]
+            if Isa::named("amx").is_some() {
+                found.push(tiles::AMX);
+            }
             if wide && is_x86_feature_detected!("avx512vnni") {
                 found.push(x86::VNNI);
             }
@@ -183,6 +190,28 @@ mod x86 {
         _mm256_set1_epi32(3),
         |sum, x, y| _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(sum, x), y))
     );
+}
+
+/// The matrix unit, which multiplies bytes: numbers of 16 bits take three of its products.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod tiles {
+    use super::*;
+    use crate::kernel::amx;
+
+    /// Of 16 rows, 64 inputs and 16 outputs.
+    const PRODUCTS: usize = 16 * 64 * 16;
+
+    pub const AMX: Loops = Loops {
+        instructions: "amx",
+        float: x86::VNNI.float,
+        int16: Loop { run: int8_tiles, lanes: PRODUCTS / 3 },
+        int8: Loop { run: int8_tiles, lanes: PRODUCTS },
+    };
+
+    fn int8_tiles(rounds: usize) {
+        // SAFETY: `Loops::available` asks before it gives out this loop.
+        unsafe { amx::spin(rounds * CHAINS) }
+    }
 }
 
 #[cfg(test)]

@@ -71,6 +71,15 @@ impl Isa {
         Self::available()[0]
     }
 
+    /// The best for steps of at most so many rows. The matrix unit has to prepare weights at a cost that a few rows do not
+    /// earn back; the others multiply them as they are.
+    pub fn for_rows(rows: usize) -> Isa {
+        /// From so many rows on it is faster (`cargo bench -p eager-native`).
+        const MANY: usize = 6;
+        let suits = |isa: &Isa| rows >= MANY || !isa.has_matrix_unit();
+        Self::available().into_iter().find(suits).unwrap_or(Isa(Level::Portable))
+    }
+
     /// Activations in a word of 32 bits, where they are turned into whole numbers.
     pub(super) fn activations_per_word(self) -> usize {
         if self.is_rough() || self.has_matrix_unit() { 4 } else { 2 }

@@ -84,11 +84,14 @@ impl CodeRows {
         debug_assert!(inputs.is_multiple_of(BLOCK));
         self.blocks = inputs / BLOCK;
         self.stride = self.blocks * (BLOCK / isa.activations_per_word() + EXTRA);
+        #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(unused_mut))]
+        let mut room = rows;
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if isa.has_matrix_unit() {
             self.stride = planes::stride(inputs);
+            room += planes::BEHIND;
         }
-        at_least(&mut self.records, (rows * self.stride).div_ceil(LANES));
+        at_least(&mut self.records, (room * self.stride).div_ceil(LANES));
     }
 
     /// Rows that can be filled apart from each other, and the length of one.

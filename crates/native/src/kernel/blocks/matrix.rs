@@ -2,9 +2,8 @@
 //!
 //! The unit multiplies bytes and sums 64 products at a time, which leaves no place for a scale that changes every 32 weights.
 //! So weights become whole numbers of 16 bits on their way to it, each output's with one scale: a code times its block's
-//! scale, plus its minimum. Two bytes of a weight and two of an activation are three products of bytes; that of both lower
-//! bytes is less than what rounding costs, and only what it amounts to on average is added. All sums are exact, so a row's
-//! results do not depend on which rows are computed beside it.
+//! scale, plus its minimum. Two bytes of a weight and two of an activation are four products of bytes. All sums are exact, so a
+//! row's results do not depend on which rows are computed beside it.
 
 use std::arch::x86_64::*;
 use std::cell::RefCell;
@@ -32,9 +31,6 @@ const AHEAD: usize = 32;
 /// The largest weight of an output as a whole number: its upper byte has a sign.
 const MOST: f32 = 127.0 * 256.0;
 
-/// What the lower bytes of weights are on average.
-const LOWER: f32 = 127.5;
-
 thread_local! {
     /// Weights on their way to the unit.
     static UNFOLDED: RefCell<Vec<Tiles>> = const { RefCell::new(Vec::new()) };
@@ -59,7 +55,9 @@ struct Unfold<'a, K: Kind> {
 
 impl<'a, K: Kind> Unfold<'a, K> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,fma,f16c")]
-    fn new(panel: &Panel<'a>, norms: __m512) -> Self {
+    fn new(panel: &Panel<'a>, norms: &[f32; LANES]) -> Self {
+        // SAFETY: reads the 64 bytes of the norms.
+        let norms = unsafe { _mm512_loadu_ps(norms.as_ptr()) };
         let list = match panel.codes {
             Codes::Listed(list) => list,
             _ => &[0; 16],
@@ -122,7 +120,13 @@ impl<'a, K: Kind> Unfold<'a, K> {
         let groups = const { groups(CODES) };
         let entry = block * groups + AT % 4 * groups / 4;
         // SAFETY: these are the unit's instructions.
-        let factors = |part| unsafe { Vnni8::factors(K::at(part, entry, block)) };
+        let factors = |part| unsafe {
+            let factors = K::at(part, entry, block);
+            if AT % 4 == 0 {
+                ask_for(factors.place().wrapping_add(AHEAD * size_of::<Line>() / 4));
+            }
+            Vnni8::factors(factors)
+        };
         let scales = _mm512_mul_ps(factors(self.scales), self.inverse);
         let scales = _mm512_mul_ps(scales, _mm512_set1_ps(middle(CODES)));
         let plus = match MINS {
@@ -144,7 +148,7 @@ impl<'a, K: Kind> Unfold<'a, K> {
         let count = if CODES == LISTED { 4 } else { CODES };
         let lines = &self.lines[block * count..][..count];
         for line in AT % 4 * count / 4..(AT % 4 + 1) * count / 4 {
-            ask_for(lines.as_ptr().wrapping_add(line + AHEAD));
+            ask_for(lines.as_ptr().wrapping_add(line + AHEAD).cast());
         }
         let first = words::<CODES, 0>(lines, AT % 4, self.list);
         put::<MINS>(first, numbers, 2 * AT, into);
@@ -155,7 +159,7 @@ impl<'a, K: Kind> Unfold<'a, K> {
 
 /// Brings a line into the cache before it is needed. It may lie behind the panel, which is then where the next begins.
 #[inline(always)]
-fn ask_for(line: *const Line) {
+fn ask_for(line: *const u8) {
     // SAFETY: prefetching is a hint that reads nothing and cannot fault; SSE is part of x86-64.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
 }
@@ -297,19 +301,14 @@ pub(super) fn multiply(
     out: &mut Columns<'_>,
 ) {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,fma,f16c")]
-    fn of_kind<K: Kind, const CODES: usize, const MINS: bool>(work: &mut Work<'_, '_>, panel: &Panel<'_>) {
+    fn of_kind<K: Kind, const CODES: usize, const MINS: bool>(work: &mut Work<'_, '_>, panels: Range<usize>) {
         // SAFETY: an `Isa` of this level exists only where the unit was seen to work.
-        unsafe { work.panel::<K, CODES, MINS>(panel) }
+        unsafe { work.panels::<K, CODES, MINS>(panels) }
     }
     UNFOLDED.with_borrow_mut(|tiles| {
-        let (shaped, sums) = (0, Sums([[[0; LANES]; TILE]; 2]));
-        let mut work = Work { x, rows, norms: [0.0; LANES], column: 0, tiles, shaped, sums, out };
-        for panel in panels {
-            work.norms = weights.norms[panel];
-            let panel = weights.panel(panel);
-            by_kind!(panel, of_kind(&mut work, &panel));
-            work.column += LANES;
-        }
+        let (shaped, sums) = (0, Sums::default());
+        let mut work = Work { x, rows, weights, norms: [0.0; LANES], column: 0, tiles, shaped, sums, out };
+        by_kind!(weights.panel(panels.start), of_kind(&mut work, panels));
     });
     // SAFETY: an `Isa` of this level exists only where the unit was seen to work.
     unsafe { amx::release() };
@@ -319,6 +318,7 @@ pub(super) fn multiply(
 struct Work<'a, 'c> {
     x: Planes<'a>,
     rows: Range<usize>,
+    weights: &'a BlockPanels,
     /// Of the panel at hand.
     norms: [f32; LANES],
     column: usize,
@@ -330,45 +330,56 @@ struct Work<'a, 'c> {
 }
 
 impl Work<'_, '_> {
+    /// Unfolds weights while the unit works on those before, from the first of a panel to the last, and on to the next panel.
+    ///
     /// # Safety
     /// The process must be allowed to use the unit.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,fma,f16c")]
-    unsafe fn panel<K: Kind, const CODES: usize, const MINS: bool>(&mut self, panel: &Panel<'_>) {
-        // SAFETY: reads the 64 bytes of the norms.
-        let unfold = Unfold::<K>::new(panel, unsafe { _mm512_loadu_ps(self.norms.as_ptr()) });
+    unsafe fn panels<K: Kind, const CODES: usize, const MINS: bool>(&mut self, panels: Range<usize>) {
+        let weights = self.weights;
+        let open = |panel: usize| Unfold::<K>::new(&weights.panel(panel), &weights.norms[panel]);
+        let mut unfold = open(panels.start);
         let steps = unfold.blocks.div_ceil(2);
-        // All of them for many rows to use; for few, one while the unit works on the other.
-        let kept = if self.rows.len() > ROWS { steps } else { 2 };
+        // All of a panel's for many rows to use; for few, only those in use. And one more, that comes next.
+        let kept = 1 + if self.rows.len() > ROWS { steps } else { 1 };
         if self.tiles.len() < kept {
             self.tiles.resize(kept, [Line([0; 64]); 2 * TILE]);
         }
         unfold.step::<CODES, MINS>(0, &mut self.tiles[0], &Nothing);
-        for first in self.rows.clone().step_by(ROWS) {
-            let count = (self.rows.end - first).min(ROWS);
-            if self.shaped != count {
-                self.shaped = count;
-                // SAFETY: the caller's promise.
-                unsafe { Shape::new(count.min(TILE), count.saturating_sub(TILE)).load() };
-            }
-            for row in first..first + count {
-                self.out.expect(row, self.column);
-            }
-            let fresh = first == self.rows.start;
-            for begin in (0..steps).step_by(STEPS) {
+        // Where the panel's first is.
+        let mut begin = 0;
+        for panel in panels.clone() {
+            self.norms = weights.norms[panel];
+            let next = if panel + 1 < panels.end { Some(open(panel + 1)) } else { None };
+            for first in self.rows.clone().step_by(ROWS) {
+                let count = (self.rows.end - first).min(ROWS);
+                if self.shaped != count {
+                    self.shaped = count;
+                    // SAFETY: the caller's promise.
+                    unsafe { if count > TILE { Shape::FULL.load() } else { Shape::new(count).load() } };
+                }
+                for row in first..first + count {
+                    self.out.expect(row, self.column);
+                }
                 // SAFETY: the registers have the shape of these rows.
                 unsafe { amx::clear(count > TILE) };
-                for step in begin..steps.min(begin + STEPS) {
+                for step in 0..steps {
+                    let ahead = match step + 1 < steps {
+                        true if first == self.rows.start => Some((&unfold, step + 1)),
+                        false if first + count == self.rows.end => next.as_ref().map(|next| (next, 0)),
+                        _ => None,
+                    };
                     let x = self.x;
                     macro_rules! multiply {
                         ($parts:ident, $rows:expr) => {
-                            if fresh && step + 1 < steps {
-                                let at = [step % kept, (step + 1) % kept];
-                                let [now, next] = self.tiles.get_disjoint_mut(at).expect("two are kept");
-                                unfold.step::<CODES, MINS>(step + 1, next, &$parts($rows, now));
+                            if let Some((unfold, step_ahead)) = ahead {
+                                let at = [(begin + step) % kept, (begin + step + 1) % kept];
+                                let [now, next] = self.tiles.get_disjoint_mut(at).expect("one more is kept");
+                                unfold.step::<CODES, MINS>(step_ahead, next, &$parts($rows, now));
                             } else {
                                 // SAFETY: as above; `Planes` has 64 bytes at every step of a row.
-                                unsafe { amx::multiply(&$parts($rows, &self.tiles[step % kept])) };
+                                unsafe { amx::multiply(&$parts($rows, &self.tiles[(begin + step) % kept])) };
                             }
                         };
                     }
@@ -377,8 +388,19 @@ impl Work<'_, '_> {
                     } else {
                         multiply!(One, x.rows(first, step));
                     }
+                    // Before sums no longer fit.
+                    if step % STEPS == STEPS - 1 && step + 1 < steps {
+                        self.finish(first..first + count, step < STEPS);
+                        // SAFETY: as above.
+                        unsafe { amx::clear(count > TILE) };
+                    }
                 }
-                self.finish(first..first + count, begin == 0);
+                self.finish(first..first + count, steps <= STEPS);
+            }
+            self.column += LANES;
+            begin += steps;
+            if let Some(next) = next {
+                unfold = next;
             }
         }
     }
@@ -395,14 +417,13 @@ impl Work<'_, '_> {
             // SAFETY: the registers have the shape of these rows.
             unsafe { amx::store(&mut self.sums, second) };
             for at in 0..(rows.end - first).min(TILE) {
-                let (scale, lower) = self.x.extra(first + at);
-                let lower = if begun { LOWER * lower as f32 } else { 0.0 };
+                let scale = self.x.scale(first + at);
                 let mut results = [0.0; LANES];
                 // SAFETY: reads and writes the 64 bytes of sixteen numbers.
                 unsafe {
                     let sums =
                         |i: usize| _mm512_cvtepi32_ps(_mm512_load_si512(self.sums.0[i][at].as_ptr().cast()));
-                    let sum = _mm512_fmadd_ps(sums(1), _mm512_set1_ps(256.0), _mm512_set1_ps(lower));
+                    let sum = _mm512_fmadd_ps(sums(1), _mm512_set1_ps(256.0), sums(2));
                     let sum = _mm512_fmadd_ps(sums(0), _mm512_set1_ps(65536.0), sum);
                     let scales = _mm512_mul_ps(_mm512_loadu_ps(self.norms.as_ptr()), _mm512_set1_ps(scale));
                     _mm512_storeu_ps(results.as_mut_ptr(), _mm512_mul_ps(sum, scales));

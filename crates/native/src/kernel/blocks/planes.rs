@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use crate::kernel::lanes::LANES;
-use crate::kernel::unit::amx::Rows;
+use crate::kernel::unit::amx::{Rows, TILE};
 
 /// Activations that a tile has of a row.
 pub(super) const WIDE: usize = 64;
@@ -11,7 +11,7 @@ pub(super) const WIDE: usize = 64;
 /// The largest number: its upper byte, rounded, has to have room for it.
 const MOST: f32 = 127.0 * 256.0;
 
-/// Words of 32 bits at the end of a row: its scale, and what its lower bytes sum to. So many that rows begin on cache lines.
+/// Words of 32 bits at the end of a row, of which the first is its scale: so many that rows begin on cache lines.
 const EXTRA: usize = 16;
 
 /// Bytes of a plane.
@@ -24,6 +24,9 @@ pub(super) fn stride(inputs: usize) -> usize {
     2 * padded(inputs) / 4 + EXTRA
 }
 
+/// Rows behind the last that a tile may read, and nobody asks for.
+pub(super) const BEHIND: usize = 2 * TILE;
+
 /// Rows of activations that became whole numbers: `(256 high + low) * scale` each, with `low` from -128 to 127.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Planes<'a> {
@@ -32,7 +35,7 @@ pub(super) struct Planes<'a> {
 }
 
 impl Planes<'_> {
-    /// What a tile reads from a row on, at a step of 64 inputs. Whoever reads more rows than there are reads something else.
+    /// What a tile reads from a row on, at a step of 64 inputs.
     #[inline(always)]
     pub fn rows(&self, row: usize, step: usize) -> Rows {
         let stride = stride(self.inputs);
@@ -52,12 +55,10 @@ impl Planes<'_> {
         (0..self.inputs).map(|input| number(place(input))).collect()
     }
 
-    /// A row's scale, and the sum of its lower bytes.
     #[inline(always)]
-    pub fn extra(&self, row: usize) -> (f32, i32) {
+    pub fn scale(&self, row: usize) -> f32 {
         let stride = stride(self.inputs);
-        let extra = &self.words[(row + 1) * stride - EXTRA..][..2];
-        (f32::from_bits(extra[0] as u32), extra[1])
+        f32::from_bits(self.words[(row + 1) * stride - EXTRA] as u32)
     }
 }
 
@@ -84,7 +85,6 @@ pub(super) fn quantise(x: &[f32], row: &mut [i32]) {
     let (low, extra) = low.split_at_mut(plane);
     let (high, low) = (high.as_chunks_mut::<LANES>().0, low.as_chunks_mut::<LANES>().0);
     let order = order();
-    let mut total = _mm512_setzero_si512();
     for (at, x) in all().enumerate() {
         let [a, b, c, d] = load(x);
         let code = |x: __m512| _mm512_cvtps_epi32(_mm512_mul_ps(x, inverse));
@@ -93,9 +93,6 @@ pub(super) fn quantise(x: &[f32], row: &mut [i32]) {
         let lower = _mm512_packus_epi16(_mm512_and_si512(ab, byte), _mm512_and_si512(cd, byte));
         let up = |x: __m512i| _mm512_srai_epi16::<8>(_mm512_add_epi16(x, _mm512_set1_epi16(128)));
         let upper = _mm512_packs_epi16(up(ab), up(cd));
-        // As if they had no sign, 128 too much each.
-        let unsigned = _mm512_xor_si512(lower, _mm512_set1_epi8(-128));
-        total = _mm512_add_epi64(total, _mm512_sad_epu8(unsigned, _mm512_setzero_si512()));
         // SAFETY: both write the 64 bytes of sixteen words.
         unsafe {
             _mm512_storeu_si512(high[at].as_mut_ptr().cast(), _mm512_permutexvar_epi8(order, upper));
@@ -103,7 +100,6 @@ pub(super) fn quantise(x: &[f32], row: &mut [i32]) {
         }
     }
     extra[0] = (largest / MOST).to_bits() as i32;
-    extra[1] = (_mm512_reduce_add_epi64(total) - 128 * 4 * plane as i64) as i32;
 }
 
 /// 64 numbers.

@@ -15,10 +15,16 @@ pub(crate) const TILE: usize = 16;
 /// 64 inputs of 16 outputs: a tile of upper bytes, and one of lower bytes.
 pub(crate) type Tiles = [Line; 2 * TILE];
 
-/// Two sums of 16 rows and outputs.
+/// Three sums of 16 rows and outputs.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(crate) struct Sums(pub [[[i32; LANES]; TILE]; 2]);
+pub(crate) struct Sums(pub [[[i32; LANES]; TILE]; 3]);
+
+impl Default for Sums {
+    fn default() -> Self {
+        Sums([[[0; LANES]; TILE]; 3])
+    }
+}
 
 /// Whether this process may use the unit, and it was seen to multiply.
 pub(crate) fn usable() -> bool {
@@ -87,10 +93,10 @@ unsafe fn multiplies() -> bool {
             w[TILE + at].0[byte] = (7 * at + byte) as u8;
         }
     }
-    let mut sums = Sums([[[0; LANES]; TILE]; 2]);
+    let mut sums = Sums::default();
     // SAFETY: the caller's promise; both operands are tiles, one after the other.
     unsafe {
-        Shape::new(TILE, 0).load();
+        Shape::FULL.load();
         clear(false);
         let rows = Rows { high: x.as_ptr().cast(), low: x.as_ptr().cast(), stride: 64 };
         multiply(&One(rows, &w));
@@ -100,14 +106,15 @@ unsafe fn multiplies() -> bool {
     let signed = |byte: u8| i32::from(byte as i8);
     (0..TILE).all(|row| {
         (0..LANES).all(|lane| {
-            let (mut high, mut middle) = (0, 0);
+            let (mut high, mut low) = (0, 0);
             for k in 0..64 {
                 let x = signed(x[row].0[k]);
                 let (wh, wl) = (w[k / 4].0[lane * 4 + k % 4], w[TILE + k / 4].0[lane * 4 + k % 4]);
                 high += x * signed(wh);
-                middle += x * i32::from(wl) + x * signed(wh);
+                low += x * i32::from(wl);
             }
-            (sums.0[0][row][lane], sums.0[1][row][lane]) == (high, middle)
+            // The same bytes are upper and lower ones.
+            [0, 1, 2].map(|at| sums.0[at][row][lane]) == [high, high + low, low]
         })
     })
 }
@@ -124,16 +131,23 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// For so many rows in the first and in the second tile.
-    pub fn new(first: usize, second: usize) -> Self {
-        let (first, second, full) = (first as u8, second as u8, TILE as u8);
-        // Where there is no second tile, its activations' register is free for more of the first's.
-        let other = if second > 0 { second } else { first };
-        let mut rows = [0; 16];
-        rows[..8].copy_from_slice(&[first, first, second, second, first, other, full, full]);
-        let bytes = rows.map(|rows| if rows > 0 { 64 } else { 0 });
-        Shape { palette: 1, start_row: 0, reserved: [0; 14], bytes, rows }
+    /// For products of up to 16 rows.
+    pub fn new(count: usize) -> Self {
+        let mut shape = Self::FULL;
+        shape.rows[..5].fill(count as u8);
+        shape
     }
+
+    /// Sixteen rows of 64 bytes everywhere.
+    pub const FULL: Shape = {
+        let (mut bytes, mut rows) = ([0; 16], [0; 16]);
+        let mut at = 0;
+        while at < 8 {
+            (bytes[at], rows[at]) = (64, TILE as u8);
+            at += 1;
+        }
+        Shape { palette: 1, start_row: 0, reserved: [0; 14], bytes, rows }
+    };
 
     /// Gives the registers of this thread that shape.
     ///
@@ -162,10 +176,69 @@ pub(crate) unsafe fn release() {
 pub(crate) unsafe fn clear(both: bool) {
     // SAFETY: the caller's promise.
     unsafe {
-        asm!("tilezero tmm0", "tilezero tmm1", options(nostack, preserves_flags, nomem));
+        asm!("tilezero tmm0", "tilezero tmm1", "tilezero tmm2", options(nostack, preserves_flags, nomem));
         if both {
-            asm!("tilezero tmm2", "tilezero tmm3", options(nostack, preserves_flags, nomem));
+            asm!("tilezero tmm3", "tilezero tmm4", "tilezero tmm5", options(nostack, preserves_flags, nomem));
         }
+    }
+}
+
+/// 64 numbers of each of 16 rows, their upper and their lower bytes, and the tiles of both that they meet.
+#[derive(Debug)]
+pub(crate) struct Operands {
+    pub high: *const u8,
+    pub low: *const u8,
+    pub stride: usize,
+    pub weights: [*const Line; 2],
+}
+
+/// Adds products of numbers of 16 bits.
+///
+/// # Safety
+/// As for [`Parts`], with [`Shape::FULL`]; and there must be 16 rows of 64 bytes of each.
+#[inline(always)]
+pub(crate) unsafe fn multiply_whole(of: Operands) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "tileloadd tmm3, [{high} + {stride}*1]",
+            "tileloadd tmm5, [{upper} + {line}*1]",
+            "tdpbssd tmm0, tmm3, tmm5",
+            "tileloadd tmm6, [{lower} + {line}*1]",
+            "tdpbsud tmm1, tmm3, tmm6",
+            "tileloadd tmm4, [{low} + {stride}*1]",
+            "tdpbusd tmm1, tmm4, tmm5",
+            "tdpbuud tmm2, tmm4, tmm6",
+            high = in(reg) of.high,
+            low = in(reg) of.low,
+            stride = in(reg) of.stride,
+            upper = in(reg) of.weights[0],
+            lower = in(reg) of.weights[1],
+            line = in(reg) size_of::<Line>(),
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+}
+
+/// Does nothing but multiply tiles, so often.
+///
+/// # Safety
+/// The process must be allowed to use the unit.
+pub(crate) unsafe fn spin(products: usize) {
+    // SAFETY: the caller's promise; no memory is touched, and of the shape only what it holds.
+    unsafe {
+        Shape::FULL.load();
+        clear(true);
+        for _ in 0..products.div_ceil(4) {
+            asm!(
+                "tdpbssd tmm0, tmm4, tmm6",
+                "tdpbssd tmm1, tmm4, tmm6",
+                "tdpbssd tmm2, tmm5, tmm7",
+                "tdpbssd tmm3, tmm5, tmm7",
+                options(nostack, preserves_flags, nomem),
+            );
+        }
+        release();
     }
 }
 
@@ -180,8 +253,9 @@ pub(crate) struct Rows {
 /// Products of tiles, in eight parts that other work can be done between: the unit is fed from the same queue as all others,
 /// and only what stands near in it is done at the same time.
 ///
-/// Of the weights there is a tile of upper bytes and one of lower bytes. Products of upper bytes are added to the first sums,
-/// those of an upper and a lower byte to the second.
+/// Of the weights there is a tile of upper bytes and one of lower bytes; upper bytes have a sign, and so have the lower ones of
+/// activations. Products of upper bytes are added to the first sums, those of an upper and a lower byte to the second, and
+/// those of lower bytes to the third.
 ///
 /// # Safety
 /// Parts come in order, from 0 to 7. The process must be allowed to use the unit, a [`Shape`] for these rows be loaded, and
@@ -207,17 +281,33 @@ pub(crate) struct One<'a>(pub Rows, pub &'a Tiles);
 #[derive(Debug)]
 pub(crate) struct Two<'a>(pub [Rows; 2], pub &'a Tiles);
 
-/// Instructions that read lines at one place and rows at another.
-macro_rules! tiles {
-    ($lines:expr, $rows:expr, $stride:expr, $($instruction:literal),+) => {
+/// Reads a tile of weights.
+macro_rules! load_weights {
+    ($register:literal, $lines:expr) => {
         asm!(
-            $($instruction,)+
+            concat!("tileloadd ", $register, ", [{lines} + {line}*1]"),
             lines = in(reg) $lines,
             line = in(reg) size_of::<Line>(),
+            options(nostack, preserves_flags, readonly),
+        )
+    };
+}
+
+/// Reads a tile of activations.
+macro_rules! load_rows {
+    ($register:literal, $rows:expr, $stride:expr) => {
+        asm!(
+            concat!("tileloadd ", $register, ", [{rows} + {stride}*1]"),
             rows = in(reg) $rows,
             stride = in(reg) $stride,
             options(nostack, preserves_flags, readonly),
         )
+    };
+}
+
+macro_rules! multiply {
+    ($instruction:literal) => {
+        asm!($instruction, options(nostack, preserves_flags, nomem))
     };
 }
 
@@ -229,23 +319,18 @@ impl Parts for One<'_> {
         // SAFETY: the caller's promise; the weights are two tiles.
         unsafe {
             match AT {
-                0 => tiles!(
-                    high,
-                    rows.high,
-                    rows.stride,
-                    "tileloadd tmm6, [{lines} + {line}*1]",
-                    "tileloadd tmm4, [{rows} + {stride}*1]"
-                ),
-                1 => asm!("tdpbssd tmm0, tmm4, tmm6", options(nostack, preserves_flags, nomem)),
-                2 => tiles!(
-                    low,
-                    rows.low,
-                    rows.stride,
-                    "tileloadd tmm7, [{lines} + {line}*1]",
-                    "tileloadd tmm5, [{rows} + {stride}*1]"
-                ),
-                4 => asm!("tdpbsud tmm1, tmm4, tmm7", options(nostack, preserves_flags, nomem)),
-                6 => asm!("tdpbssd tmm1, tmm5, tmm6", options(nostack, preserves_flags, nomem)),
+                0 => {
+                    load_weights!("tmm5", high);
+                    load_rows!("tmm3", rows.high, rows.stride);
+                }
+                1 => multiply!("tdpbssd tmm0, tmm3, tmm5"),
+                2 => {
+                    load_weights!("tmm6", low);
+                    load_rows!("tmm4", rows.low, rows.stride);
+                }
+                3 => multiply!("tdpbsud tmm1, tmm3, tmm6"),
+                5 => multiply!("tdpbssd tmm1, tmm4, tmm5"),
+                7 => multiply!("tdpbsud tmm2, tmm4, tmm6"),
                 _ => {}
             }
         }
@@ -253,6 +338,7 @@ impl Parts for One<'_> {
 }
 
 impl Parts for Two<'_> {
+    // Six registers hold sums, so activations and weights take turns in the others.
     #[inline(always)]
     unsafe fn part<const AT: usize>(&self) {
         let Two([first, second], weights) = self;
@@ -260,48 +346,39 @@ impl Parts for Two<'_> {
         // SAFETY: the caller's promise; the weights are two tiles.
         unsafe {
             match AT {
-                0 => tiles!(
-                    high,
-                    first.high,
-                    stride,
-                    "tileloadd tmm6, [{lines} + {line}*1]",
-                    "tileloadd tmm4, [{rows} + {stride}*1]"
-                ),
-                1 => tiles!(
-                    low,
-                    second.high,
-                    stride,
-                    "tdpbssd tmm0, tmm4, tmm6",
-                    "tileloadd tmm5, [{rows} + {stride}*1]",
-                    "/* {lines} {line} */"
-                ),
-                2 => tiles!(
-                    low,
-                    second.high,
-                    stride,
-                    "tdpbssd tmm2, tmm5, tmm6",
-                    "tileloadd tmm7, [{lines} + {line}*1]",
-                    "/* {rows} {stride} */"
-                ),
-                3 => asm!("tdpbsud tmm1, tmm4, tmm7", options(nostack, preserves_flags, nomem)),
-                4 => tiles!(
-                    low,
-                    first.low,
-                    stride,
-                    "tdpbsud tmm3, tmm5, tmm7",
-                    "tileloadd tmm4, [{rows} + {stride}*1]",
-                    "/* {lines} {line} */"
-                ),
-                5 => tiles!(
-                    low,
-                    second.low,
-                    stride,
-                    "tdpbssd tmm1, tmm4, tmm6",
-                    "tileloadd tmm5, [{rows} + {stride}*1]",
-                    "/* {lines} {line} */"
-                ),
-                6 => asm!("tdpbssd tmm3, tmm5, tmm6", options(nostack, preserves_flags, nomem)),
-                _ => {}
+                0 => {
+                    load_weights!("tmm7", high);
+                    load_rows!("tmm6", first.high, stride);
+                }
+                1 => {
+                    multiply!("tdpbssd tmm0, tmm6, tmm7");
+                    load_rows!("tmm6", second.high, stride);
+                }
+                2 => {
+                    multiply!("tdpbssd tmm3, tmm6, tmm7");
+                    load_rows!("tmm6", second.low, stride);
+                }
+                3 => {
+                    multiply!("tdpbssd tmm4, tmm6, tmm7");
+                    load_rows!("tmm6", first.low, stride);
+                }
+                4 => {
+                    multiply!("tdpbssd tmm1, tmm6, tmm7");
+                    load_weights!("tmm7", low);
+                }
+                5 => {
+                    multiply!("tdpbsud tmm2, tmm6, tmm7");
+                    load_rows!("tmm6", first.high, stride);
+                }
+                6 => {
+                    multiply!("tdpbsud tmm1, tmm6, tmm7");
+                    load_rows!("tmm6", second.high, stride);
+                }
+                _ => {
+                    multiply!("tdpbsud tmm4, tmm6, tmm7");
+                    load_rows!("tmm6", second.low, stride);
+                    multiply!("tdpbsud tmm5, tmm6, tmm7");
+                }
             }
         }
     }
@@ -326,29 +403,36 @@ pub(crate) unsafe fn multiply(parts: &impl Parts) {
     }
 }
 
-/// Both sums of the first or of the second 16 rows.
+/// The sums of the first or of the second 16 rows.
 ///
 /// # Safety
 /// As for [`Parts`].
 #[inline(always)]
 pub(crate) unsafe fn store(sums: &mut Sums, second: bool) {
     macro_rules! store {
-        ($first:literal, $second:literal) => {
+        ($($instruction:literal),+) => {
             asm!(
-                $first,
-                $second,
+                $($instruction,)+
                 to = in(reg) sums.0.as_mut_ptr(),
                 line = in(reg) size_of::<Line>(),
                 options(nostack, preserves_flags),
             )
         };
     }
-    // SAFETY: the caller's promise; writes at most 16 rows of 64 bytes each.
+    // SAFETY: the caller's promise; writes at most three times 16 rows of 64 bytes.
     unsafe {
         if second {
-            store!("tilestored [{to} + {line}*1], tmm2", "tilestored [{to} + {line}*1 + 1024], tmm3");
+            store!(
+                "tilestored [{to} + {line}*1], tmm3",
+                "tilestored [{to} + {line}*1 + 1024], tmm4",
+                "tilestored [{to} + {line}*1 + 2048], tmm5"
+            );
         } else {
-            store!("tilestored [{to} + {line}*1], tmm0", "tilestored [{to} + {line}*1 + 1024], tmm1");
+            store!(
+                "tilestored [{to} + {line}*1], tmm0",
+                "tilestored [{to} + {line}*1 + 1024], tmm1",
+                "tilestored [{to} + {line}*1 + 2048], tmm2"
+            );
         }
     }
 }

@@ -48,6 +48,20 @@ pub(crate) enum Factors<'a> {
     Exponents(&'a [u8; LANES]),
 }
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+impl Factors<'_> {
+    /// Where they are.
+    #[inline(always)]
+    pub fn place(&self) -> *const u8 {
+        match self {
+            Factors::Half(half) => half.as_ptr().cast(),
+            Factors::Full(full) => full.as_ptr().cast(),
+            Factors::Fine(steps, _) => steps.as_ptr().cast(),
+            Factors::Exponents(exponents) => exponents.as_ptr(),
+        }
+    }
+}
+
 /// A vector unit. Every operation acts on 16 lanes.
 ///
 /// Activations come in *words* of 32 bits: two numbers of 16 bits or four of 8. [`Unit::dot`] multiplies a word with the
