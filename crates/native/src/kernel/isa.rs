@@ -167,3 +167,16 @@ macro_rules! multiversion {
     };
 }
 pub(super) use multiversion;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_rows_go_without_the_matrix_unit() {
+        assert_eq!(Isa::for_rows(usize::MAX), Isa::detect());
+        assert!(!Isa::for_rows(1).has_matrix_unit() && !Isa::for_rows(1).is_rough());
+        let fine = |isa: &Isa| !isa.has_matrix_unit();
+        assert_eq!(Some(Isa::for_rows(1)), Isa::available().into_iter().find(fine));
+    }
+}

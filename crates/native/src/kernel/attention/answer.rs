@@ -13,8 +13,6 @@ use bytemuck::Pod;
 
 use super::page::{Code, HeadPage, KvType};
 use super::plan::{PART_ROWS, PART_RUNS, Part, Run, SEGMENT, View};
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-use super::tiles;
 use super::{Answers, Attention, PAGE, Step};
 use crate::kernel::isa::{Isa, multiversion};
 use crate::kernel::lanes::{LANES, Lanes, ROUND, exp2, fma};
@@ -43,9 +41,7 @@ pub(super) struct Worker {
     /// For each query, those of the segment's tokens, in words of two.
     weights: Vec<i32>,
     /// For each query, the weighted values.
-    pub(super) sums: Vec<i32>,
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    pub(super) tiles: super::tiles::Memory,
+    sums: Vec<i32>,
 }
 
 impl Worker {
@@ -84,9 +80,6 @@ impl Worker {
         }
         let pages = &found[..runs.len()];
         self.start(step, views, head);
-        let queries = views.len() * shape.group();
-        let tiles = Tiles::new::<T>(isa, shape, runs);
-        tiles.take_apart(self, queries, Numbers::Queries(shape.query_words()));
         for_chains(runs, |chain, coming| {
             for next in &pages[coming] {
                 prefetch(next.keys.as_flattened());
@@ -94,23 +87,15 @@ impl Worker {
                 // Those are wanted soon after, by the softmax.
                 prefetch(next.value_scales);
             }
-            let at = Stretch::new(shape, &runs[chain.start]);
-            if !tiles.score(at, &pages[chain.clone()], self) {
-                score::<T>(isa, at, &pages[chain], self);
-            }
+            score::<T>(isa, Stretch::new(shape, &runs[chain.start]), &pages[chain], self);
         });
         self.weigh_scores(isa, step, part, pages, out);
-        tiles.take_apart(self, queries, Numbers::Weights);
         for_chains(runs, |chain, coming| {
             for next in &pages[coming] {
                 prefetch(next.values.as_flattened());
             }
-            let at = Stretch::new(shape, &runs[chain.start]);
-            if !tiles.weigh(at, &pages[chain.clone()], self) {
-                weigh::<T>(isa, at, &pages[chain], self);
-            }
+            weigh::<T>(isa, Stretch::new(shape, &runs[chain.start]), &pages[chain], self);
         });
-        drop(tiles);
         let (width, stride) = (shape.value_width(), Answers::stride(shape));
         let sums = self.sums.chunks_exact(width).zip(&self.scales);
         for (out, (sums, scale)) in out.chunks_exact_mut(stride).zip(sums) {
@@ -199,94 +184,16 @@ fn prefetch<T: Pod>(numbers: &[T]) {
     let _ = numbers;
 }
 
-/// What is to be taken apart for the matrix unit.
-#[derive(Debug, Clone, Copy)]
-enum Numbers {
-    /// Of so many words.
-    Queries(usize),
-    Weights,
-}
-
-/// The matrix unit, where there is one and a part of the plan is worth it.
-#[derive(Debug)]
-struct Tiles(bool);
-
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-impl Tiles {
-    fn new<T: Code>(isa: Isa, shape: &Attention, runs: &[Run]) -> Self {
-        let worth = |run: &Run| tiles::is_worth(run.count * shape.group());
-        let suits = T::shorts(&[]).is_some() && tiles::suits(shape.query_words(), shape.value_width());
-        let used = isa.has_matrix_unit() && suits && runs.iter().any(worth);
-        if used {
-            // SAFETY: an `Isa` with a matrix unit exists only where it was seen to work; so for all that follows.
-            unsafe { tiles::begin() };
-        }
-        Tiles(used)
-    }
-
-    fn take_apart(&self, worker: &mut Worker, count: usize, numbers: Numbers) {
-        let (rows, words) = match numbers {
-            Numbers::Queries(words) => (&worker.queries, words),
-            Numbers::Weights => (&worker.weights, WORDS),
-        };
-        if self.0 {
-            // SAFETY: see above.
-            unsafe { worker.tiles.take_apart(&rows[..count * words], words) };
-        }
-    }
-
-    /// Does what [`score`] does, where it is worth it.
-    fn score<T: Code>(&self, at: Stretch, pages: &[HeadPage<'_, T>], worker: &mut Worker) -> bool {
-        let pages = T::shorts(pages).filter(|_| self.0 && tiles::is_worth(at.count));
-        // SAFETY: see above.
-        pages.map(|pages| unsafe { tiles::score(at, pages, worker) }).is_some()
-    }
-
-    /// Does what [`weigh`] does, where it is worth it.
-    fn weigh<T: Code>(&self, at: Stretch, pages: &[HeadPage<'_, T>], worker: &mut Worker) -> bool {
-        let pages = T::shorts(pages).filter(|_| self.0 && tiles::is_worth(at.count));
-        // SAFETY: see above.
-        pages.map(|pages| unsafe { tiles::weigh(at, pages, worker) }).is_some()
-    }
-}
-
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-impl Drop for Tiles {
-    fn drop(&mut self) {
-        if self.0 {
-            // SAFETY: see above.
-            unsafe { tiles::end() };
-        }
-    }
-}
-
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-impl Tiles {
-    fn new<T: Code>(_: Isa, _: &Attention, _: &[Run]) -> Self {
-        Tiles(false)
-    }
-
-    fn take_apart(&self, _: &mut Worker, _: usize, _: Numbers) {}
-
-    fn score<T: Code>(&self, _: Stretch, _: &[HeadPage<'_, T>], _: &mut Worker) -> bool {
-        self.0
-    }
-
-    fn weigh<T: Code>(&self, _: Stretch, _: &[HeadPage<'_, T>], _: &mut Worker) -> bool {
-        self.0
-    }
-}
-
 /// Which queries of a [`Worker`] meet a page, and where its tokens are in the segment.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stretch {
-    pub first: usize,
-    pub count: usize,
-    pub level: usize,
+struct Stretch {
+    first: usize,
+    count: usize,
+    level: usize,
     /// Words of a query.
-    pub words: usize,
+    words: usize,
     /// Numbers of a value in the page.
-    pub width: usize,
+    width: usize,
 }
 
 impl Stretch {

@@ -14,8 +14,6 @@ mod answer;
 mod floats;
 mod page;
 mod plan;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod tiles;
 
 use super::isa::{Isa, multiversion};
 use super::lanes::{LANES, exp, fma};

@@ -40,9 +40,6 @@ pub(super) trait Code: Pod {
 
     fn of(bits: u32) -> Self;
 
-    /// The same pages, if they have numbers of 16 bits.
-    fn shorts<'p, 'a>(pages: &'p [HeadPage<'a, Self>]) -> Option<&'p [HeadPage<'a, i16>]>;
-
     /// 16 pairs of them.
     ///
     /// # Safety
@@ -59,11 +56,6 @@ impl Code for i16 {
     }
 
     #[inline(always)]
-    fn shorts<'p, 'a>(pages: &'p [HeadPage<'a, i16>]) -> Option<&'p [HeadPage<'a, i16>]> {
-        Some(pages)
-    }
-
-    #[inline(always)]
     unsafe fn pairs<U: Pairs>(from: &[i16; 2 * PAGE]) -> U::Codes {
         // SAFETY: the caller vouches for the instructions.
         unsafe { U::shorts(from) }
@@ -76,11 +68,6 @@ impl Code for i8 {
     #[inline(always)]
     fn of(bits: u32) -> i8 {
         bits as i8
-    }
-
-    #[inline(always)]
-    fn shorts<'p, 'a>(_: &'p [HeadPage<'a, i8>]) -> Option<&'p [HeadPage<'a, i16>]> {
-        None
     }
 
     #[inline(always)]

@@ -122,7 +122,7 @@ impl<'a, K: Kind> Unfold<'a, K> {
         // SAFETY: these are the unit's instructions.
         let factors = |part| unsafe {
             let factors = K::at(part, entry, block);
-            if AT % 4 == 0 {
+            if AT.is_multiple_of(4) {
                 ask_for(factors.place().wrapping_add(AHEAD * size_of::<Line>() / 4));
             }
             Vnni8::factors(factors)

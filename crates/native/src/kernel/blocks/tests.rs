@@ -80,9 +80,9 @@ mod for_tiles {
                 let times = factor * inverse * half;
                 let plus = if kind.min { min.mul_add(inverse, times).round_ties_even() as i64 } else { 0 };
                 let word = (i64::from(run.codes[i]) + i64::from(minus) - half as i64) << (16 - bits);
-                let w = (word * times.round_ties_even() as i64 + 0x4000 >> 15) + plus;
+                let w = ((word * times.round_ties_even() as i64 + 0x4000) >> 15) + plus;
                 assert!((-32640..=32640).contains(&w));
-                let ((xh, xl), (wh, wl)) = ((x + 128 >> 8, (x as i8) as i64), (w >> 8, w & 255));
+                let ((xh, xl), (wh, wl)) = (((x + 128) >> 8, i64::from(x as i8)), (w >> 8, w & 255));
                 assert_eq!(256 * xh + xl, x);
                 assert_eq!(256 * wh + wl, w);
                 let product = x * w;
@@ -101,6 +101,34 @@ mod for_tiles {
             "{dtype:?}: {sum} {exact}"
         );
         (sum * unit, size * unit)
+    }
+
+    /// More inputs than 32 bits can sum up without a break, in rows that take one, two and more tiles.
+    #[test]
+    fn long_rows_multiply() {
+        let Some(isa) = Isa::named("amx") else {
+            println!("skipped: this machine has no matrix unit that works");
+            return;
+        };
+        let (inputs, outputs) = (6 * 32768 + 96, 3);
+        // Nearly as large as they can be, and of one sign: what can overflow does so here.
+        let mut data = stored(5, 0, DType::Q8_0, outputs, inputs);
+        for block in data.chunks_mut(DType::Q8_0.block_bytes()) {
+            block[..2].copy_from_slice(&half::f16::ONE.to_le_bytes());
+            block[2..].iter_mut().for_each(|code| *code = 127 - (*code & 1));
+        }
+        let tensor = Tensor { dtype: DType::Q8_0, shape: vec![outputs, inputs], data: &data };
+        let panels = BlockPanels::pack(isa, &tensor).unwrap();
+        for rows in [1, 18] {
+            let x: Vec<f32> = numbers(5, 1, rows * inputs).iter().map(|x| 100.0 + x).collect();
+            let out = multiply(isa, &panels, &codes(isa, &x, inputs), rows, outputs);
+            for (x, out) in x.chunks(inputs).zip(out.chunks(outputs)) {
+                for (out, row) in out.iter().zip(data.chunks(tensor.row_bytes())) {
+                    let (want, size) = dot(isa, x, DType::Q8_0, row);
+                    assert!(near(*out, want, size, 1e-6), "{out} for {want}");
+                }
+            }
+        }
     }
 
     proptest! {

@@ -5,6 +5,7 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
+use std::io;
 use std::sync::OnceLock;
 
 use super::{LANES, Line};
@@ -15,7 +16,7 @@ pub(crate) const TILE: usize = 16;
 /// 64 inputs of 16 outputs: a tile of upper bytes, and one of lower bytes.
 pub(crate) type Tiles = [Line; 2 * TILE];
 
-/// Three sums of 16 rows and outputs.
+/// Three sums of 16 rows and outputs; [`Parts`] says of what.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Sums(pub [[[i32; LANES]; TILE]; 3]);
@@ -68,14 +69,16 @@ fn tried() -> bool {
         if child == 0 {
             libc::_exit(if multiplies() { 0 } else { 1 });
         }
+        if child < 0 {
+            return false;
+        }
         let mut status = 0;
-        let waited = loop {
-            let waited = libc::waitpid(child, &raw mut status, 0);
-            if waited != -1 || *libc::__errno_location() != libc::EINTR {
-                break waited;
+        while libc::waitpid(child, &raw mut status, 0) < 0 {
+            if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+                return false;
             }
-        };
-        child > 0 && waited == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+        }
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
     }
 }
 
@@ -180,43 +183,6 @@ pub(crate) unsafe fn clear(both: bool) {
         if both {
             asm!("tilezero tmm3", "tilezero tmm4", "tilezero tmm5", options(nostack, preserves_flags, nomem));
         }
-    }
-}
-
-/// 64 numbers of each of 16 rows, their upper and their lower bytes, and the tiles of both that they meet.
-#[derive(Debug)]
-pub(crate) struct Operands {
-    pub high: *const u8,
-    pub low: *const u8,
-    pub stride: usize,
-    pub weights: [*const Line; 2],
-}
-
-/// Adds products of numbers of 16 bits.
-///
-/// # Safety
-/// As for [`Parts`], with [`Shape::FULL`]; and there must be 16 rows of 64 bytes of each.
-#[inline(always)]
-pub(crate) unsafe fn multiply_whole(of: Operands) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!(
-            "tileloadd tmm3, [{high} + {stride}*1]",
-            "tileloadd tmm5, [{upper} + {line}*1]",
-            "tdpbssd tmm0, tmm3, tmm5",
-            "tileloadd tmm6, [{lower} + {line}*1]",
-            "tdpbsud tmm1, tmm3, tmm6",
-            "tileloadd tmm4, [{low} + {stride}*1]",
-            "tdpbusd tmm1, tmm4, tmm5",
-            "tdpbuud tmm2, tmm4, tmm6",
-            high = in(reg) of.high,
-            low = in(reg) of.low,
-            stride = in(reg) of.stride,
-            upper = in(reg) of.weights[0],
-            lower = in(reg) of.weights[1],
-            line = in(reg) size_of::<Line>(),
-            options(nostack, preserves_flags, readonly),
-        );
     }
 }
 
