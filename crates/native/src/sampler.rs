@@ -54,8 +54,7 @@ fn sample(isa: Isa, logits: &[f32], scale: f32, ask: &Ask, found: &Survey) -> (T
     let weight = |logit: f32| f64::from((logit - top) * scale).exp();
     let (top_p, least) = (f64::from(sampling.top_p), f64::from(sampling.min_p));
     let from_all = |sorted: &[(Token, f32)], everything: f64| {
-        let (kept, mass) = nucleus(sorted, weight, everything * top_p, least);
-        pick(&sorted[..kept], weight, ask.uniform * mass)
+        pick(sorted, &nucleus(sorted, weight, everything * top_p, least), ask.uniform)
     };
     if (1..logits.len()).contains(&sampling.top_k) {
         let sorted = match found.best.get(..sampling.top_k) {
@@ -66,12 +65,19 @@ fn sample(isa: Isa, logits: &[f32], scale: f32, ask: &Ask, found: &Survey) -> (T
     }
     let enough = found.scaled * top_p;
     // Nearly always a few tokens hold all that top-p keeps; only when they do not is more of the vocabulary looked at.
-    let from_few = |sorted: &[(Token, f32)]| {
-        let (kept, mass) = nucleus(sorted, weight, enough, least);
-        (kept < sorted.len()).then(|| pick(&sorted[..kept], weight, ask.uniform * mass))
+    let few = nucleus(&found.best, weight, enough, least);
+    if few.len() < found.best.len() {
+        return pick(&found.best, &few, ask.uniform);
+    }
+    let count = MORE * few.len();
+    // None of the others weighs more than the last of these.
+    let at_most = few[few.len() - 1] + (count - few.len()) as f64 * weight(found.best[few.len() - 1].1);
+    let more = || {
+        let more = survey(isa, logits, count, scale).best;
+        let kept = nucleus(&more, weight, enough, least);
+        (kept.len() < more.len()).then(|| pick(&more, &kept, ask.uniform))
     };
-    let more = || from_few(&survey(isa, logits, MORE * found.best.len(), scale).best);
-    from_few(&found.best).or_else(more).unwrap_or_else(|| {
+    (at_most >= enough).then(more).flatten().unwrap_or_else(|| {
         // If all that weigh less were left out, top-p would still have enough. Half of that is well clear of rounding.
         let lightest = 0.5 * ((found.scaled - enough) / logits.len() as f64).max(least);
         from_all(&sort_above(logits, top + lightest.ln() as f32 / scale), found.scaled)
@@ -102,30 +108,27 @@ fn sort_more(logits: &[f32], count: usize) -> Vec<(Token, f32)> {
     tokens
 }
 
-/// How many of the sorted tokens are kept, and the weight they hold together.
-fn nucleus(sorted: &[(Token, f32)], weight: impl Fn(f32) -> f64, enough: f64, least: f64) -> (usize, f64) {
+/// Of those of the sorted tokens that are kept, the weight that each holds together with all before it.
+fn nucleus(sorted: &[(Token, f32)], weight: impl Fn(f32) -> f64, enough: f64, least: f64) -> Vec<f64> {
+    let mut running = Vec::with_capacity(sorted.len());
     let mut mass = 0.0;
-    for (kept, &(_, logit)) in sorted.iter().enumerate() {
+    for &(_, logit) in sorted {
         let w = weight(logit);
-        if kept > 0 && (mass >= enough || w < least) {
-            return (kept, mass);
+        if !running.is_empty() && (mass >= enough || w < least) {
+            break;
         }
         mass += w;
+        running.push(mass);
     }
-    (sorted.len(), mass)
+    running
 }
 
-/// The token at which the running weight passes `mark`.
-fn pick(tokens: &[(Token, f32)], weight: impl Fn(f32) -> f64, mark: f64) -> (Token, f32) {
-    let mut passed = 0.0;
-    for &token in tokens {
-        passed += weight(token.1);
-        if mark < passed {
-            return token;
-        }
-    }
+/// The token at which the running weight passes this share of all.
+fn pick(tokens: &[(Token, f32)], running: &[f64], share: f64) -> (Token, f32) {
+    let last = running.len() - 1;
+    let mark = share * running[last];
     // Rounding may leave the mark a hair above the sum.
-    tokens[tokens.len() - 1]
+    tokens[running.partition_point(|&passed| passed <= mark).min(last)]
 }
 
 #[cfg(test)]

@@ -92,13 +92,15 @@ impl CustomArgs {
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let options = args.engine.options();
     let interrupt = Interrupt::listen()?;
-    let (checkpoint, model) = load(args.model.as_deref(), kernel(&args.engine, None)?)?;
+    let most = kernel(&args.engine, None)?;
+    let (checkpoint, model) = load(args.model.as_deref(), most)?;
     let engine = NativeEngine::new(model.clone(), options)?;
     let mut bench = Bench { args, checkpoint: &checkpoint, model, options, interrupt: &interrupt };
     let (workloads, skipped) = bench.workloads(&engine)?;
     let fork = eager_native::bench::fork_cost(&engine);
     let mut report = Report {
         model: checkpoint.name.clone(),
+        kernel: most.to_string(),
         threads: engine.threads(),
         workloads: Vec::new(),
         skipped,

@@ -15,6 +15,8 @@ use crate::table::new_table;
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub model: String,
+    /// That of many sequences; where there are few, a line may have another.
+    pub kernel: String,
     pub threads: usize,
     pub workloads: Vec<Line>,
     pub skipped: Vec<Skipped>,
