@@ -270,7 +270,7 @@ fn hex(bytes: &[u8]) -> String {
 /// The kernel that was asked for, or the best there is for so many sequences at a time.
 pub fn kernel(args: &EngineArgs, sequences: Option<usize>) -> Result<Isa, Usage> {
     match args.kernel.as_deref() {
-        None | Some("") => Ok(sequences.map_or_else(Isa::detect, Isa::for_rows)),
+        None | Some("") => Ok(Isa::for_rows(sequences.unwrap_or(usize::MAX).min(args.rows))),
         Some(name) => Isa::named(name).ok_or_else(|| {
             let known: Vec<String> = Isa::available().iter().map(Isa::to_string).collect();
             Usage(format!("this machine has no kernel '{name}'; it can run {}", known.join(", ")))

@@ -123,6 +123,8 @@ fn the_environment_chooses_the_kernel() {
         report["kernel"].clone()
     };
     assert_eq!(chosen(&args, Some("portable")), "portable");
+    let report: Value = serde_json::from_str(&stdout(&engine(&args, Some("portable")))).unwrap();
+    assert_eq!(report["workloads"][0]["kernel"], "portable");
     assert_eq!(chosen(&["info", "--json"], Some("portable")), "portable");
     // An empty variable is none, and the command line has the last word.
     assert_eq!(chosen(&["info", "--json"], Some("")), chosen(&["info", "--json"], None));

@@ -89,13 +89,35 @@ impl CustomArgs {
     }
 }
 
+/// Rows of its steps while the clock runs.
+fn rows(workload: &Workload) -> usize {
+    match workload.timed {
+        Timed::Decoding => workload.branches,
+        Timed::Prefill => workload.prompt(),
+    }
+}
+
+impl Args {
+    /// What is to be measured, whether or not it can be.
+    fn wanted(&self) -> Vec<Workload> {
+        let custom = self.custom.workload();
+        let named = match (&self.workloads[..], custom) {
+            ([], None) => &workload::NAMED[..],
+            (named, _) => named,
+        };
+        named.iter().copied().chain(custom).collect()
+    }
+}
+
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let options = args.engine.options();
     let interrupt = Interrupt::listen()?;
-    let most = kernel(&args.engine, None)?;
+    let most = args.wanted().iter().map(rows).max();
+    let most = kernel(&args.engine, most)?;
     let (checkpoint, model) = load(args.model.as_deref(), most)?;
     let engine = NativeEngine::new(model.clone(), options)?;
-    let mut bench = Bench { args, checkpoint: &checkpoint, model, options, interrupt: &interrupt };
+    let mut bench =
+        Bench { args, checkpoint: &checkpoint, model: Some(model), options, interrupt: &interrupt };
     let (workloads, skipped) = bench.workloads(&engine)?;
     let fork = eager_native::bench::fork_cost(&engine);
     let mut report = Report {
@@ -109,14 +131,17 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
         peaks: args.peaks.then(|| bench.peaks()).transpose()?,
     };
     let kv = engine.kv_use();
+    // Another kernel has weights of its own, and memory may not be enough for both.
+    drop(engine);
     let shape = Shape::new(&checkpoint, kv.page_bytes / kv.page_tokens)?;
     let mut ended = Ok(Outcome::Done);
     for workload in workloads {
         match bench.measure(&workload) {
             Ok(Some((timing, kv_overhead))) => {
                 let bound = report.peaks.as_ref().map(|peaks| bound::of(&workload, &shape, peaks));
-                let (kernel, kv) = (bench.model.isa().to_string(), args.engine.kv);
-                report.workloads.push(Line::new(workload, kernel, kv, timing, kv_overhead, bound));
+                let kernel = kernel(&args.engine, Some(rows(&workload)))?.to_string();
+                let line = Line::new(workload, kernel, args.engine.kv, timing, kv_overhead, bound);
+                report.workloads.push(line);
             }
             Ok(None) => {
                 eprintln!("eager: interrupted during {}", workload.name);
@@ -138,7 +163,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
 struct Bench<'a> {
     args: &'a Args,
     checkpoint: &'a Checkpoint,
-    model: Arc<Model>,
+    model: Option<Arc<Model>>,
     options: Options,
     interrupt: &'a Interrupt,
 }
@@ -152,21 +177,16 @@ impl Bench<'_> {
         if let Some(why) = custom.as_ref().and_then(misfit) {
             return Err(Usage(format!("this workload cannot run: {why}")).into());
         }
-        let named = match (&self.args.workloads[..], custom) {
-            ([], None) => &workload::NAMED[..],
-            (named, _) => named,
-        };
         let (mut fitting, mut skipped) = (Vec::new(), Vec::new());
-        for workload in named {
-            match misfit(workload) {
-                None => fitting.push(*workload),
+        for workload in self.args.wanted() {
+            match misfit(&workload) {
+                None => fitting.push(workload),
                 Some(why) => skipped.push(Skipped { name: workload.name, why }),
             }
         }
         for Skipped { name, why } in &skipped {
             eprintln!("eager: {name} is skipped: {why}");
         }
-        fitting.extend(custom);
         if fitting.is_empty() {
             let name = &self.checkpoint.name;
             anyhow::bail!(
@@ -187,16 +207,15 @@ impl Bench<'_> {
     /// The run with the median time (of an even number, the slower of the two in the middle), and the memory that keys
     /// and values took as a multiple of what their distinct tokens need. `None` when the user ended it.
     fn measure(&mut self, workload: &Workload) -> anyhow::Result<Option<(Timing, f64)>> {
-        let rows = match workload.timed {
-            Timed::Decoding => workload.branches,
-            Timed::Prefill => workload.prompt(),
+        let kernel = kernel(&self.args.engine, Some(rows(workload)))?;
+        // Taken out, so that what is replaced is gone before its replacement comes.
+        let model = match self.model.take().filter(|model| model.isa() == kernel) {
+            Some(model) => model,
+            None => load(self.args.model.as_deref(), kernel)?.1,
         };
-        let kernel = kernel(&self.args.engine, Some(rows))?;
-        if kernel != self.model.isa() {
-            self.model = load(self.args.model.as_deref(), kernel)?.1;
-        }
+        self.model = Some(Arc::clone(&model));
         // An engine of its own, so that its peak of memory is this workload's.
-        let mut engine = NativeEngine::new(self.model.clone(), self.options)?;
+        let mut engine = NativeEngine::new(model, self.options)?;
         let mut timings: Vec<Timing> = Vec::new();
         for _ in 0..self.args.repeat {
             let progress = Progress::of_tokens(workload.name, workload.decoded(), self.interrupt);

@@ -72,7 +72,8 @@ impl Shape {
 /// - Attention: four operations (two for the score, two for the sum of values) for every row, element of its queries, layer
 ///   and token it attends to; and every token's keys and values are read once, however many rows need them.
 ///
-/// All operations are in dot products of 16-bit integers, or in floats on a machine where those are faster.
+/// All operations are in dot products of 16-bit integers, or in floats on a machine where those are faster; matrix products on
+/// the matrix unit, where there is one.
 /// It is a bound for weights and keys that lie in memory. A model small enough for the caches may be faster, and so may
 /// products of 8-bit integers.
 fn seconds(shape: &Shape, work: &Work, peaks: &Peaks) -> f64 {
@@ -80,7 +81,7 @@ fn seconds(shape: &Shape, work: &Work, peaks: &Peaks) -> f64 {
     let body = shape.body + shape.active * shape.experts;
     let products = 2.0 * (body * work.rows + shape.output * work.logits);
     let operations = peaks.int16_gops.max(peaks.float_gops) * giga;
-    let products = products / operations;
+    let products = products / operations.max(peaks.tiles_gops.unwrap_or(0.0) * giga);
     let met = 1.0 - (1.0 - shape.active).powf(work.rows);
     let weights = (shape.weight_bytes + met * shape.expert_bytes) / (peaks.memory_gbs * giga);
     let scores = 4.0 * work.rows * shape.queries * shape.layers * work.seen / operations;
@@ -130,6 +131,7 @@ mod tests {
             float_gops: 10.0,
             int16_gops: 40.0,
             int8_gops: 80.0,
+            tiles_gops: None,
             memory_gbs: 10.0,
         }
     }

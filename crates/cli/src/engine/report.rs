@@ -15,7 +15,7 @@ use crate::table::new_table;
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub model: String,
-    /// That of many sequences; where there are few, a line may have another.
+    /// That of the workload with the most rows; those with few may have another.
     pub kernel: String,
     pub threads: usize,
     pub workloads: Vec<Line>,
@@ -177,6 +177,9 @@ fn peaks(peaks: &Peaks) -> Table {
     let mut table = new_table(&["this machine at its best", peaks.instructions]);
     table.add_row(["float multiply-adds", &format!("{:.0} Gop/s", peaks.float_gops)]);
     table.add_row(["16-bit dot products", &format!("{:.0} Gop/s", peaks.int16_gops)]);
+    if let Some(gops) = peaks.tiles_gops {
+        table.add_row(["16-bit products on the matrix unit", &format!("{gops:.0} Gop/s")]);
+    }
     table.add_row(["8-bit dot products", &format!("{:.0} Gop/s", peaks.int8_gops)]);
     table.add_row(["reading memory", &format!("{:.1} GB/s", peaks.memory_gbs)]);
     table

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rayon::ThreadPool;
 use serde::Serialize;
 
-use super::loops::{Loop, Loops};
+use super::loops::{Loop, Loops, tiles};
 
 /// Rounds between two looks at the clock: a fraction of a millisecond.
 const ROUNDS: usize = 50_000;
@@ -30,6 +30,8 @@ pub struct Peaks {
     pub int16_gops: f64,
     /// Dot products of 8-bit integers, in 10^9 operations a second.
     pub int8_gops: f64,
+    /// Products of 16-bit integers on a matrix unit, where there is one, in 10^9 operations a second.
+    pub tiles_gops: Option<f64>,
     /// Reading memory, in 10^9 bytes a second.
     pub memory_gbs: f64,
 }
@@ -57,6 +59,7 @@ pub fn peaks(threads: usize, each: Duration) -> Result<Peaks, PeaksError> {
         float_gops: compute(loops.float),
         int16_gops: compute(loops.int16),
         int8_gops: compute(loops.int8),
+        tiles_gops: tiles().map(compute),
         memory_gbs: memory(&pool, each)?,
     })
 }

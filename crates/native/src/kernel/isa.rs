@@ -4,8 +4,8 @@ use std::fmt;
 
 /// A set of vector instructions that this machine is known to have.
 ///
-/// Only [`Isa::detect`] and [`Isa::named`] make one, and both ask the machine first: holding an `Isa` is the proof that its
-/// instructions may be executed.
+/// Only its own functions make one, and they ask the machine first: holding an `Isa` is the proof that its instructions may be
+/// executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Isa(pub(super) Level);
 

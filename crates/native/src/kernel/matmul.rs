@@ -21,6 +21,10 @@ const ROW_BLOCK: usize = 64;
 const TASKS_PER_THREAD: usize = 8;
 /// Panels and rows of a whole tile, which is how most units multiply them.
 const TILE: usize = 4;
+/// Rows that a matrix unit multiplies together.
+const MATRIX_ROWS: usize = 32;
+/// Rows of which a matrix unit's codes should stay in the second cache.
+const MATRIX_BLOCK: usize = 256;
 
 /// A weight matrix, laid out for [`matmul`].
 #[derive(Debug)]
@@ -189,17 +193,19 @@ pub(crate) fn matmul_grouped(
     let sheet = Sheet::new(out.all_mut(), stride);
     let panels: usize = shape.parts.iter().map(Part::panels).sum();
     let wanted = TASKS_PER_THREAD * threads.count();
-    let tile = if isa.has_matrix_unit() { 1 } else { TILE };
-    let step = (groups.len() * panels / wanted).min(panels) / tile * tile;
-    let step = step.max(tile);
+    // A matrix unit takes panels one by one. It prepares their weights for all rows of a band: those are as few as there can be.
+    let tiles = isa.has_matrix_unit() && shape.blocks().next().is_some();
+    let (width, least, enough) = if tiles { (1, MATRIX_ROWS, threads.count()) } else { (TILE, TILE, wanted) };
+    let step = (groups.len() * panels / wanted).min(panels) / width * width;
+    let step = step.max(width);
     let columns = panels.div_ceil(step);
     // Where panels are few, rows are shared out as well: a thread that gets one task more than the others makes them wait.
     let rows = groups.iter().map(|group| group.rows.len()).max().unwrap_or(0);
     let mut bands = 1;
-    while !isa.has_matrix_unit() && bands * columns * groups.len() < wanted && rows / (2 * bands) >= TILE {
+    while bands * columns * groups.len() < enough && rows / (2 * bands) >= least {
         bands *= 2;
     }
-    let height = rows.div_ceil(bands).next_multiple_of(TILE).max(TILE);
+    let height = rows.div_ceil(bands).next_multiple_of(least).max(least);
     let bands = rows.div_ceil(height).max(1);
     threads.run(groups.len() * columns * bands, |_, task| {
         let group = &groups[task / (columns * bands)];
@@ -262,7 +268,7 @@ unsafe fn multiply_panels(
         }
         Layout::Blocks(weights) => {
             let mut out = columns(panels.clone());
-            let block = if isa.has_matrix_unit() { 256 } else { ROW_BLOCK };
+            let block = if isa.has_matrix_unit() { MATRIX_BLOCK } else { ROW_BLOCK };
             for first in rows.clone().step_by(block) {
                 let some = first..rows.end.min(first + block);
                 weights.multiply(isa, panels.clone(), &x.codes, some, &mut out);

@@ -57,6 +57,7 @@ impl Columns<'_> {
     }
 
     /// Adds to what was put there.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     pub fn add<const N: usize>(&mut self, row: usize, first: usize, values: &[f32; N]) {
         let at = self.first + first;
         assert!(row < self.sheet.rows && at <= self.end);

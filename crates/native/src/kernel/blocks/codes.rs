@@ -12,7 +12,8 @@ use crate::kernel::lanes::{LANES, ROUND, fma};
 use crate::kernel::matmul::at_least;
 use crate::kernel::unit::Line;
 
-/// Rows of activations as codes: in each block of 32, a scale times whole numbers of 16 bits (or 8).
+/// Rows of activations as codes: in each block of 32, a scale times whole numbers of 16 bits (or 8). For a matrix unit, they are
+/// `Planes`.
 ///
 /// Codes lie in words of 32 bits, so that a word can be multiplied with a lane of weights. Which activations share a word is
 /// said by [`input_of`].

@@ -36,9 +36,19 @@ thread_local! {
     static UNFOLDED: RefCell<Vec<Tiles>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a code is taken to be relative to, as a whole number whose bits are the highest of sixteen.
-const fn middle(codes: usize) -> f32 {
-    if codes == LISTED { 128.0 } else { (1 << (codes - 1)) as f32 }
+/// How far up a list's numbers can be moved in a byte.
+fn room(list: &[i8; 16]) -> u32 {
+    let largest = list.iter().map(|number| number.unsigned_abs()).max().unwrap_or(1).max(1);
+    (128 / u32::from(largest)).ilog2()
+}
+
+/// What a code, as a whole number whose bits are the highest of sixteen, is taken to be relative to: the largest there is.
+fn middle(codes: Codes) -> f32 {
+    match codes {
+        Codes::Bytes => 128.0,
+        Codes::Listed(list) => (128 >> room(list)) as f32,
+        Codes::Bits(width, _) => (1 << (width - 1)) as f32,
+    }
 }
 
 /// A panel whose weights are to become whole numbers.
@@ -50,6 +60,7 @@ struct Unfold<'a, K: Kind> {
     list: __m512i,
     /// The inverse of the outputs' scales.
     inverse: __m512,
+    middle: f32,
     blocks: usize,
 }
 
@@ -59,8 +70,8 @@ impl<'a, K: Kind> Unfold<'a, K> {
         // SAFETY: reads the 64 bytes of the norms.
         let norms = unsafe { _mm512_loadu_ps(norms.as_ptr()) };
         let list = match panel.codes {
-            Codes::Listed(list) => list,
-            _ => &[0; 16],
+            Codes::Listed(list) => list.map(|number| number << room(list)),
+            _ => [0; 16],
         };
         // An output of nothing but zeros stays one.
         let some = _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(norms, _mm512_setzero_ps());
@@ -71,16 +82,25 @@ impl<'a, K: Kind> Unfold<'a, K> {
             // SAFETY: reads the 16 bytes of the list.
             list: _mm512_broadcast_i32x4(unsafe { _mm_loadu_si128(list.as_ptr().cast()) }),
             inverse: _mm512_maskz_div_ps(some, _mm512_set1_ps(1.0), norms),
+            middle: middle(panel.codes),
             blocks: panel.lines.len() / lines_of(panel),
         }
     }
 
     /// Two blocks, as far as there are two: what is left of the last is multiplied with zeros. The unit's own work is done
     /// in between.
+    ///
+    /// # Safety
+    /// As for [`Parts`].
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,fma,f16c")]
-    fn step<const CODES: usize, const MINS: bool>(&self, step: usize, into: &mut Tiles, beside: &impl Parts) {
-        // SAFETY: the caller vouches for the unit.
+    unsafe fn step<const CODES: usize, const MINS: bool>(
+        &self,
+        step: usize,
+        into: &mut Tiles,
+        beside: &impl Parts,
+    ) {
+        // SAFETY: the caller's promise.
         unsafe {
             self.half::<CODES, MINS, 0, 1>(2 * step, into, beside);
             self.half::<CODES, MINS, 2, 3>(2 * step, into, beside);
@@ -90,6 +110,9 @@ impl<'a, K: Kind> Unfold<'a, K> {
     }
 
     /// Half of a block: two pairs of strips.
+    ///
+    /// # Safety
+    /// As for [`Parts`].
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,fma,f16c")]
     unsafe fn half<const CODES: usize, const MINS: bool, const FIRST: usize, const SECOND: usize>(
@@ -128,7 +151,7 @@ impl<'a, K: Kind> Unfold<'a, K> {
             Vnni8::factors(factors)
         };
         let scales = _mm512_mul_ps(factors(self.scales), self.inverse);
-        let scales = _mm512_mul_ps(scales, _mm512_set1_ps(middle(CODES)));
+        let scales = _mm512_mul_ps(scales, _mm512_set1_ps(self.middle));
         let plus = match MINS {
             true => twice(_mm512_fmadd_ps(factors(self.mins), self.inverse, scales)),
             false => _mm512_setzero_si512(),
@@ -157,7 +180,7 @@ impl<'a, K: Kind> Unfold<'a, K> {
     }
 }
 
-/// Brings a line into the cache before it is needed. It may lie behind the panel, which is then where the next begins.
+/// Brings a line into the cache before it is needed. It may lie behind the panel, where the next begins if there is one.
 #[inline(always)]
 fn ask_for(line: *const u8) {
     // SAFETY: prefetching is a hint that reads nothing and cannot fault; SSE is part of x86-64.
@@ -261,7 +284,7 @@ pub(super) fn norms(panel: &Panel<'_>) -> [f32; LANES] {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,fma,f16c")]
     fn of_kind<K: Kind, const CODES: usize, const MINS: bool>(panel: &Panel<'_>) -> [f32; LANES] {
         let (scales, mins) = (K::of(panel.scales), K::of(panel.mins.unwrap_or(panel.scales)));
-        let (groups, half) = (const { groups(CODES) }, middle(CODES));
+        let (groups, half) = (const { groups(CODES) }, middle(panel.codes));
         let size = |x| _mm512_abs_ps(x);
         let (mut largest, mut bad) = (_mm512_setzero_ps(), _mm512_setzero_ps());
         for b in 0..panel.lines.len() / lines_of(panel) {
@@ -346,7 +369,8 @@ impl Work<'_, '_> {
         if self.tiles.len() < kept {
             self.tiles.resize(kept, [Line([0; 64]); 2 * TILE]);
         }
-        unfold.step::<CODES, MINS>(0, &mut self.tiles[0], &Nothing);
+        // SAFETY: the unit does nothing yet.
+        unsafe { unfold.step::<CODES, MINS>(0, &mut self.tiles[0], &Nothing) };
         // Where the panel's first is.
         let mut begin = 0;
         for panel in panels.clone() {
@@ -376,9 +400,10 @@ impl Work<'_, '_> {
                             if let Some((unfold, step_ahead)) = ahead {
                                 let at = [(begin + step) % kept, (begin + step + 1) % kept];
                                 let [now, next] = self.tiles.get_disjoint_mut(at).expect("one more is kept");
-                                unfold.step::<CODES, MINS>(step_ahead, next, &$parts($rows, now));
-                            } else {
                                 // SAFETY: as above; `Planes` has 64 bytes at every step of a row.
+                                unsafe { unfold.step::<CODES, MINS>(step_ahead, next, &$parts($rows, now)) };
+                            } else {
+                                // SAFETY: as above.
                                 unsafe { amx::multiply(&$parts($rows, &self.tiles[(begin + step) % kept])) };
                             }
                         };
@@ -390,12 +415,15 @@ impl Work<'_, '_> {
                     }
                     // Before sums no longer fit.
                     if step % STEPS == STEPS - 1 && step + 1 < steps {
-                        self.finish(first..first + count, step < STEPS);
                         // SAFETY: as above.
-                        unsafe { amx::clear(count > TILE) };
+                        unsafe {
+                            self.finish(first..first + count, step < STEPS);
+                            amx::clear(count > TILE);
+                        }
                     }
                 }
-                self.finish(first..first + count, steps <= STEPS);
+                // SAFETY: as above.
+                unsafe { self.finish(first..first + count, steps <= STEPS) };
             }
             self.column += LANES;
             begin += steps;
@@ -406,9 +434,12 @@ impl Work<'_, '_> {
     }
 
     /// Gives out what the unit summed up for some rows, or adds it to what it gave before.
+    ///
+    /// # Safety
+    /// As for [`Parts`].
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,fma")]
-    fn finish(&mut self, rows: Range<usize>, begun: bool) {
+    unsafe fn finish(&mut self, rows: Range<usize>, begun: bool) {
         let mut first = rows.start;
         for second in [false, true] {
             if first >= rows.end {

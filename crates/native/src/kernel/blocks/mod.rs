@@ -4,6 +4,7 @@
 //! Activations are treated the same way, block by block, with codes of 16 bits, which loses next to nothing: log-probabilities
 //! stay within a hundredth of those that floats give, where 8 bits can be off by one. The dot product of two blocks is then
 //! one of whole numbers: exact, the same on every machine, and twice as fast as one of floats. Only the scales are floats.
+//! (A matrix unit cannot stop at every block: for it, rows and outputs have a scale each; see `matrix`.)
 //!
 //! Weights stay as small as they were, or nearly: a code takes as many bits as its type gives it. They lie in panels of 16
 //! outputs: for each block, lines of 64 bytes with four bytes of every output (see [`place`]).
@@ -149,6 +150,7 @@ impl BlockPanels {
                 panel.fill(tensor.dtype, place.per_word, lane, row);
             }
         });
+        #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(unused_mut))]
         let mut packed =
             BlockPanels { blocks, place, groups: kind.groups, lines, scales, mins, norms: Vec::new() };
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

@@ -58,12 +58,21 @@ mod for_tiles {
         let (codes, runs) = (codes(isa, x, x.len()), runs(dtype, row));
         let (scale, codes) = (codes.planes().scale(0), codes.planes().whole(0));
         let kind = dtype.runs().unwrap();
-        // How many bits a code has, and what is added to make the lowest zero.
-        let (bits, minus) = match kind.codes {
-            Codes::Bits(bits, minus) => (bits, minus),
-            Codes::Bytes | Codes::Listed(_) => (8, 128),
+        // What a code is relative to; what is added to it then, and how far up its bits are moved.
+        let (half, plus_code, up) = match kind.codes {
+            Codes::Bits(bits, minus) => {
+                ((1 << (bits - 1)) as f32, i64::from(minus) - (1 << (bits - 1)), 16 - bits)
+            }
+            Codes::Bytes => (128.0, 0, 8),
+            Codes::Listed(list) => {
+                let room = match list.iter().map(|x| x.unsigned_abs()).max() {
+                    Some(8) => 4,
+                    Some(12) => 3,
+                    _ => 0,
+                };
+                ((128 >> room) as f32, 0, 8 + room)
+            }
         };
-        let half = (1 << (bits - 1)) as f32;
         let mut largest = 0f32;
         for run in &runs {
             for (scale, min) in run.scales.into_iter().zip(run.mins) {
@@ -79,7 +88,7 @@ mod for_tiles {
                 let (factor, min) = (run.scales[i / 16], run.mins[i / 16]);
                 let times = factor * inverse * half;
                 let plus = if kind.min { min.mul_add(inverse, times).round_ties_even() as i64 } else { 0 };
-                let word = (i64::from(run.codes[i]) + i64::from(minus) - half as i64) << (16 - bits);
+                let word = (i64::from(run.codes[i]) + plus_code) << up;
                 let w = ((word * times.round_ties_even() as i64 + 0x4000) >> 15) + plus;
                 assert!((-32640..=32640).contains(&w));
                 let ((xh, xl), (wh, wl)) = (((x + 128) >> 8, i64::from(x as i8)), (w >> 8, w & 255));

@@ -38,13 +38,15 @@ fn reported() -> bool {
     const OSXSAVE: u32 = 1 << 27;
     const TILE_AND_INT8: u32 = 1 << 24 | 1 << 25;
     const TILE_STATE: u64 = 1 << 17 | 1 << 18;
-    let newest = __cpuid(0).eax;
-    if newest < 7 || __cpuid(1).ecx & OSXSAVE == 0 {
+    // SAFETY: every such processor has the instruction. (Since Rust 1.94 it needs no promise.)
+    #[allow(unused_unsafe)]
+    let (newest, features, more) = unsafe { (__cpuid(0).eax, __cpuid(1).ecx, __cpuid_count(7, 0).edx) };
+    if newest < 7 || features & OSXSAVE == 0 || more & TILE_AND_INT8 != TILE_AND_INT8 {
         return false;
     }
     // SAFETY: the processor has the instruction, as the bit above says.
     let state = unsafe { xgetbv() };
-    __cpuid_count(7, 0).edx & TILE_AND_INT8 == TILE_AND_INT8 && state & TILE_STATE == TILE_STATE
+    state & TILE_STATE == TILE_STATE
 }
 
 #[target_feature(enable = "xsave")]
