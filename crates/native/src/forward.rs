@@ -4,7 +4,7 @@
 //! contributes many, and the pass does not care which is which.
 
 use crate::kernel::{
-    Answers, Input, KvType, PAGE, Packed, Plan, Results, Step, add, at_least, matmul, rms_norm,
+    Answers, Buffer, Input, KvType, PAGE, Packed, Plan, Results, Step, add, matmul, rms_norm,
     rms_norm_in_place, rope, swiglu,
 };
 use crate::load::LayerShape;
@@ -19,16 +19,16 @@ use crate::threads::Threads;
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub watch: Stopwatch,
-    pub hidden: Vec<f32>,
+    pub hidden: Results,
     pub input: Input,
     /// Of the last product: what is to be added to the hidden rows, when a layer is done.
     pub product: Results,
     pub mixing: Mixing,
     /// Keys and values of the rows, as pages keep them.
-    tokens: Vec<u8>,
+    tokens: Buffer<u8>,
     /// Queries of the rows as whole numbers, and their scales.
-    queries: Vec<i32>,
-    query_scales: Vec<f32>,
+    queries: Buffer<i32>,
+    query_scales: Buffer<f32>,
     answers: Answers,
     cos: Vec<f32>,
     sin: Vec<f32>,
@@ -57,7 +57,7 @@ impl<'a> Plans<'a> {
         let mut plans: Vec<(Option<usize>, Plan<'a>)> = Vec::new();
         for LayerShape { window, .. } in model.layers.iter().map(|layer| layer.shape) {
             if plans.iter().all(|(other, _)| *other != window) {
-                plans.push((window, batch.plan(window)));
+                plans.push((window, batch.plan(window, model.config.heads / model.config.kv_heads)));
             }
         }
         Plans(plans)
@@ -100,9 +100,9 @@ impl Forward<'_> {
     fn embed(&mut self, batch: &Batch<'_>) {
         let width = self.model.config.hidden;
         let hidden = &mut self.scratch.hidden;
-        hidden.resize(batch.rows.len() * width, 0.0);
-        for (row, into) in batch.rows.iter().zip(hidden.chunks_mut(width)) {
-            self.model.embedding.output(row.token as usize, into);
+        hidden.resize(batch.rows.len(), width);
+        for (at, row) in batch.rows.iter().enumerate() {
+            self.model.embedding.output(row.token as usize, hidden.row_mut(at));
         }
     }
 
@@ -143,9 +143,9 @@ impl Forward<'_> {
         watch.lap(Phase::Matrices);
         let (bytes, size) = (attention.token_bytes(), attention.page_bytes());
         let words = config.heads * attention.query_words();
-        let tokens = at_least(tokens, batch.rows.len() * bytes);
-        let queries = at_least(queries, batch.rows.len() * words);
-        let query_scales = at_least(query_scales, batch.rows.len() * config.heads);
+        let tokens = tokens.at_least(batch.rows.len() * bytes);
+        let queries = queries.at_least(batch.rows.len() * words);
+        let query_scales = query_scales.at_least(batch.rows.len() * config.heads);
         let (rows, encoded, pages) = (product.shared(), SharedSlice::new(tokens), self.pool.shared());
         let (codes, scales) = (SharedSlice::new(queries), SharedSlice::new(query_scales));
         threads.run(batch.same_page.len(), |_, task| {
@@ -198,11 +198,11 @@ impl Forward<'_> {
     fn feed_forward(&mut self, layer: &Layer, gate_up: &Packed, down: &Packed, before: Residual<'_>) {
         let (isa, threads, ffn) = (self.model.isa, self.threads, self.model.config.ffn);
         self.normalise(&layer.ffn_norm, gate_up, before);
-        let Scratch { watch, hidden, input, product, .. } = &mut *self.scratch;
-        let rows = hidden.len() / self.model.config.hidden;
+        let Scratch { watch, input, product, .. } = &mut *self.scratch;
         watch.lap(Phase::Between);
         matmul(threads, isa, gate_up, input, product);
         watch.lap(Phase::Matrices);
+        let rows = input.rows();
         input.fill(threads, isa, rows, down, |row, into| {
             let (gate, up) = product.row(row).split_at(ffn);
             swiglu(isa, gate, up, into);
@@ -214,13 +214,13 @@ impl Forward<'_> {
 
     /// Adds what came before to the hidden rows, and prepares them for a product with these weights.
     pub(crate) fn normalise(&mut self, norm: &[f32], weights: &Packed, before: Residual<'_>) {
-        let (isa, width, eps) = (self.model.isa, self.model.config.hidden, self.model.config.rms_eps);
+        let (isa, eps) = (self.model.isa, self.model.config.rms_eps);
         let Scratch { hidden, product, input, .. } = &mut *self.scratch;
-        let rows = hidden.len() / width;
-        let hidden = SharedSlice::new(hidden);
+        let rows = hidden.rows();
+        let hidden = hidden.shared();
         input.fill(self.threads, isa, rows, weights, |row, into| {
             // SAFETY: every row is filled once.
-            let hidden = unsafe { hidden.part(row * width..(row + 1) * width) };
+            let hidden = unsafe { hidden.row(row) };
             if before != Residual::None {
                 add(isa, hidden, product.row(row));
             }
@@ -233,12 +233,12 @@ impl Forward<'_> {
 
     fn logits(&mut self, batch: &Batch<'_>) -> &Results {
         let (model, isa) = (self.model, self.model.isa);
-        let (width, eps) = (model.config.hidden, model.config.rms_eps);
+        let eps = model.config.rms_eps;
         let asked: Vec<usize> = (0..batch.rows.len()).filter(|&at| batch.rows[at].logits).collect();
         let Scratch { watch, hidden, input, product, .. } = &mut *self.scratch;
         let output = model.output.as_ref().unwrap_or(&model.embedding);
         input.fill(self.threads, isa, asked.len(), output, |row, into| {
-            into.copy_from_slice(&hidden[asked[row] * width..][..width]);
+            into.copy_from_slice(hidden.row(asked[row]));
             add(isa, into, product.row(asked[row]));
             rms_norm_in_place(isa, into, &model.norm, eps);
         });

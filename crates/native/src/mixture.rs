@@ -115,8 +115,8 @@ impl Forward<'_> {
         let (isa, threads) = (self.model.isa, self.threads);
         let (hidden, ffn) = (self.model.config.hidden, self.model.config.ffn);
         self.normalise(&layer.ffn_norm, &mixture.router, before);
-        let Scratch { watch, hidden: rows, input, product, mixing, .. } = &mut *self.scratch;
-        let rows = rows.len() / hidden;
+        let Scratch { watch, input, product, mixing, .. } = &mut *self.scratch;
+        let rows = input.rows();
         matmul(threads, isa, &mixture.router, input, product);
         mixing.send(mixture, rows, product);
         let Mixing { routes, visits, groups, places, input: visitors, product: found } = mixing;

@@ -94,14 +94,14 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Who sees what in layers with this window.
-    pub fn plan(&self, window: Option<usize>) -> Plan<'a> {
+    /// Who sees what in layers with this window, where so many queries share a head of keys and values.
+    pub fn plan(&self, window: Option<usize>, queries: usize) -> Plan<'a> {
         let view = |(at, row): (usize, &Row)| {
             let len = row.position + 1;
             let first = window.map_or(0, |window| len.saturating_sub(window));
             View { row: at, pages: self.tables[row.table], first, len }
         };
-        Plan::new(self.rows.iter().enumerate().map(view).collect())
+        Plan::new(self.rows.iter().enumerate().map(view).collect(), queries)
     }
 }
 

@@ -79,10 +79,13 @@ pub struct Attend {
     queries: Vec<i32>,
     scales: Vec<f32>,
     answers: Answers,
-    out: Vec<f32>,
+    out: Results,
 }
 
 impl Attend {
+    /// Who sees what is worked out once for so many layers, as in a step.
+    pub const LAYERS: usize = 10;
+
     /// Branches with the heads of SmolLM2-135M (9 of 64, sharing 3 of keys and values).
     pub fn new(
         isa: Isa,
@@ -106,6 +109,8 @@ impl Attend {
         let rows = branches * shape.heads;
         let (mut queries, mut scales) = (vec![0; rows * shape.query_words()], vec![0.0; rows]);
         shape.encode_queries(isa, &numbers(branches * width), &mut queries, &mut scales);
+        let mut out = Results::default();
+        out.resize(branches, width);
         Ok(Attend {
             threads: Threads::new(threads)?,
             isa,
@@ -115,27 +120,31 @@ impl Attend {
             queries,
             scales,
             answers: Answers::default(),
-            out: vec![0.0; width],
+            out,
         })
     }
 
-    /// Answers every branch's queries.
-    pub fn run(&mut self) -> &[f32] {
+    /// Answers every branch's queries, [`LAYERS`](Self::LAYERS) times over.
+    pub fn run(&mut self) -> f32 {
         let view = |(row, table): (usize, &Table)| (row, table.len());
         let views = self.branches.iter().enumerate();
         let views = views
             .map(|b| (view(b), b.1.pages()))
             .map(|((row, len), pages)| View { row, pages, first: 0, len })
             .collect();
-        let plan = Plan::new(views);
+        let plan = Plan::new(views, self.shape.group());
         let pool = &self.pool;
         let page = |id| pool.data(id);
         let step =
             Step { shape: &self.shape, plan: &plan, page, queries: &self.queries, scales: &self.scales };
-        self.answers.find(&self.threads, self.isa, &step);
-        for row in 0..self.branches.len() {
-            self.answers.merge(self.isa, &self.shape, &plan, None, row, &mut self.out);
+        for _ in 0..Self::LAYERS {
+            self.answers.find(&self.threads, self.isa, &step);
+            let (answers, out) = (&self.answers, self.out.shared());
+            self.threads.run(self.branches.len(), |_, row| {
+                // SAFETY: every row is in one task only.
+                answers.merge(self.isa, &self.shape, &plan, None, row, unsafe { out.row(row) });
+            });
         }
-        &self.out
+        self.out.row(0)[0]
     }
 }

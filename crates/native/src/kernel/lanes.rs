@@ -78,20 +78,31 @@ pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
     if x < -87.3 { 0.0 } else { p * power }
 }
 
-/// `2^x` for numbers up to 127, to about one part in ten million; 0 below the smallest normal number. Less work than [`exp`],
-/// which it can stand for where `x * log2(e)` may lose a few digits.
+/// `2^x` for numbers up to 127, to about one part in ten million; 0 where it would be less than the smallest normal number,
+/// or nearly so. Less work than [`exp`].
 #[inline(always)]
 pub(crate) fn exp2<const FMA: bool>(x: f32) -> f32 {
-    let rounded = x + ROUND;
-    let r = x - (rounded - ROUND);
-    // Not Taylor's coefficients from the third on, but those that come nearest to 2^r for all |r| up to a half.
-    let mut p = 1.330_060_5e-3;
-    for c in [9.669_691e-3, 5.550_558_5e-2, 0.240_222_83, std::f32::consts::LN_2, 1.0] {
+    let x = if x > EXP2_LEAST { x } else { EXP2_LEAST };
+    let rounded = x + EXP2_ROUND;
+    let r = x - (rounded - EXP2_ROUND);
+    let mut p = EXP2[0];
+    for &c in &EXP2[1..] {
         p = fma::<FMA>(p, r, c);
     }
-    let power = f32::from_bits((rounded.to_bits() << 23).wrapping_add(127 << 23));
-    if x < -126.0 { 0.0 } else { p * power }
+    // The whole number, with 127 added, is in the lowest bits of `rounded`: moved to the exponent, all above it falls out.
+    p * f32::from_bits(rounded.to_bits() << 23)
 }
+
+/// Rounds as [`ROUND`] does, and adds what exponents of floats begin at.
+pub(super) const EXP2_ROUND: f32 = ROUND + 127.0;
+
+/// Its exponent is that of zero.
+pub(super) const EXP2_LEAST: f32 = -127.0;
+
+/// The polynomial of [`exp2`]: not Taylor's coefficients from the third on, but those that come nearest to 2^r for all |r| up to
+/// a half.
+pub(super) const EXP2: [f32; 6] =
+    [1.330_060_5e-3, 9.669_691e-3, 5.550_558_5e-2, 0.240_222_83, std::f32::consts::LN_2, 1.0];
 
 #[cfg(test)]
 mod tests {
@@ -121,9 +132,11 @@ mod tests {
             }
         }
         assert_eq!(exp2::<true>(0.0), 1.0);
-        assert_eq!(exp2::<true>(-126.1), 0.0);
+        assert!(exp2::<true>(-126.1) < f32::MIN_POSITIVE);
+        assert_eq!(exp2::<true>(-126.6), 0.0);
         assert_eq!(exp2::<true>(-1e30), 0.0);
         assert_eq!(exp2::<true>(f32::NEG_INFINITY), 0.0);
-        assert!(exp2::<true>(f32::NAN).is_nan());
+        // Whatever the score of a token was, others' weights stay what they are.
+        assert_eq!(exp2::<true>(f32::NAN), 0.0);
     }
 }

@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use super::blocks::{self, BlockPanels, CodeRows};
+use super::buffer::Buffer;
 use super::floats::FloatPanels;
 use super::isa::Isa;
 use super::results::Results;
@@ -106,13 +107,18 @@ impl Packed {
 /// Rows to be multiplied, in the forms that weights want.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
-    floats: Vec<f32>,
+    floats: Buffer<f32>,
     codes: CodeRows,
     rows: usize,
     width: usize,
 }
 
 impl Input {
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// A row as floats.
     pub fn row(&self, row: usize) -> &[f32] {
         &self.floats[row * self.width..][..self.width]
@@ -131,7 +137,7 @@ impl Input {
         const TASK_ROWS: usize = 4;
         let inputs = weights.inputs;
         (self.rows, self.width) = (rows, inputs);
-        let floats = SharedSlice::new(at_least(&mut self.floats, rows * inputs));
+        let floats = SharedSlice::new(self.floats.at_least(rows * inputs));
         let coded = weights.blocks().next().is_some();
         let sums = weights.blocks().any(BlockPanels::needs_sums);
         self.codes.resize(isa, if coded { rows } else { 0 }, inputs);
@@ -154,15 +160,6 @@ impl Input {
             }
         });
     }
-}
-
-/// The first `len` numbers of a buffer that products of different sizes take turns to use. It only ever grows: to shrink it
-/// would mean to clear what it grows by again, many times a step.
-pub(crate) fn at_least<T: Clone + Default>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
-    if buffer.len() < len {
-        buffer.resize(len, T::default());
-    }
-    &mut buffer[..len]
 }
 
 /// `out[r] = W x[r]` for every row of `x`.

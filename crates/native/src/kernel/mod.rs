@@ -11,6 +11,7 @@
 
 mod attention;
 mod blocks;
+mod buffer;
 mod floats;
 mod isa;
 mod lanes;
@@ -24,8 +25,9 @@ mod unit;
 
 pub use attention::KvType;
 pub(crate) use attention::{Answers, Attention, PAGE, Plan, Step, View};
+pub(crate) use buffer::Buffer;
 pub use isa::Isa;
-pub(crate) use matmul::{Group, Input, Packed, at_least, matmul, matmul_grouped};
+pub(crate) use matmul::{Group, Input, Packed, matmul, matmul_grouped};
 pub(crate) use results::Results;
 pub(crate) use route::{Route, route};
 pub(crate) use rows::{Gate, add, limited_swiglu, rms_norm, rms_norm_in_place, rope, swiglu};

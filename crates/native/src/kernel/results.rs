@@ -1,8 +1,7 @@
-//! What products give.
+//! Rows of numbers: what products give, and what is added up.
 
+use super::buffer::Buffer;
 use super::lanes::LANES;
-use super::matmul::at_least;
-use super::unit::Line;
 use crate::shared_slice::SharedSlice;
 
 /// Rows of numbers, of which every one begins on a cache line.
@@ -11,16 +10,21 @@ use crate::shared_slice::SharedSlice;
 /// two apart, they would all have to share a few places of it.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
-    lines: Vec<Line>,
+    numbers: Buffer<f32>,
+    rows: usize,
     width: usize,
 }
 
 impl Results {
     /// Makes room for so many rows. What they hold is what an earlier product left.
     pub fn resize(&mut self, rows: usize, width: usize) {
-        self.width = width;
-        let len = rows * self.stride() / LANES;
-        at_least(&mut self.lines, len);
+        (self.rows, self.width) = (rows, width);
+        let len = rows * self.stride();
+        self.numbers.at_least(len);
+    }
+
+    pub fn rows(&self) -> usize {
+        self.rows
     }
 
     /// From a row to the next.
@@ -29,13 +33,18 @@ impl Results {
     }
 
     pub fn row(&self, row: usize) -> &[f32] {
-        &bytemuck::cast_slice(&self.lines)[row * self.stride()..][..self.width]
+        &self.numbers[row * self.stride()..][..self.width]
+    }
+
+    pub fn row_mut(&mut self, row: usize) -> &mut [f32] {
+        let first = row * self.stride();
+        &mut self.numbers[first..][..self.width]
     }
 
     /// All rows with all that lies between them.
     pub(super) fn all_mut(&mut self) -> &mut [f32] {
-        let len = self.lines.len() * LANES / self.stride() * self.stride();
-        &mut bytemuck::cast_slice_mut(&mut self.lines)[..len]
+        let len = self.rows * self.stride();
+        &mut self.numbers[..len]
     }
 
     /// For tasks that each write rows of their own.

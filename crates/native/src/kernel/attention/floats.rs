@@ -1,50 +1,47 @@
 //! The same as [`answer`](super::answer) with floats: nothing is rounded, and nothing is fast.
 
-use super::answer::{TOKENS, Worker};
+use super::answer::{Of, Worker};
 use super::page::HeadPage;
-use super::plan::Part;
-use super::{Answers, PAGE, Step};
+use super::softmax::TOKENS;
+use super::{Out, PAGE, Step};
 use crate::kernel::isa::{Isa, multiversion};
-use crate::kernel::lanes::{LANES, Lanes, exp, fma};
+use crate::kernel::lanes::{LANES, Lanes, exp2, fma};
 
 impl Worker {
-    /// Answers a part's views for one head.
     pub(super) fn answer_floats<'p>(
         &mut self,
         isa: Isa,
         step: &Step<'_, impl Fn(u32) -> &'p [u8]>,
-        part: &Part,
-        head: usize,
-        out: &mut [f32],
+        of: Of<'_>,
+        out: Out<'_>,
     ) {
         let Step { shape, plan, .. } = step;
-        let (group, stride, words) = (shape.group(), Answers::stride(shape), shape.query_words());
-        let page = |id: u32| shape.head::<f32>((step.page)(id), head);
-        self.start(step, plan.views(part), head);
-        for run in plan.runs(part) {
+        let (group, width, words) = (shape.group(), shape.value_width(), shape.query_words());
+        let page = |id: u32| shape.head::<f32>((step.page)(id), of.head);
+        self.start(step, of);
+        for run in plan.runs(of.block) {
             for query in run.first * group..(run.first + run.count) * group {
                 let numbers = bytemuck::cast_slice(&self.queries[query * words..][..words]);
                 let scores = &mut self.scores[query * TOKENS + run.level * PAGE..][..PAGE];
                 score(isa, numbers, self.scales[query], page(run.page), scores);
             }
         }
-        for (at, view) in plan.views(part).iter().enumerate() {
-            let seen = view.seen(part.segment);
+        for (at, view) in of.views.iter().enumerate() {
+            let seen = view.seen(of.segment);
             for query in at * group..(at + 1) * group {
                 let scores = &mut self.scores[query * TOKENS..][..TOKENS];
                 scores[..seen.start].fill(f32::NEG_INFINITY);
                 scores[seen.end..].fill(f32::NEG_INFINITY);
-                let out = &mut out[query * stride..][..stride];
-                out.fill(0.0);
                 if !seen.is_empty() {
-                    out[stride - 2..].copy_from_slice(&softmax(isa, scores));
+                    out.weights[query] = softmax(isa, scores);
                 }
             }
         }
-        for run in plan.runs(part) {
+        out.sums.fill(0.0);
+        for run in plan.runs(of.block) {
             for query in run.first * group..(run.first + run.count) * group {
                 let weights = &self.scores[query * TOKENS + run.level * PAGE..][..PAGE];
-                weigh(isa, weights, page(run.page), &mut out[query * stride..][..stride - 2]);
+                weigh(isa, weights, page(run.page), &mut out.sums[query * width..][..width]);
             }
         }
     }
@@ -81,7 +78,7 @@ fn softmax_lanes<const FMA: bool>(scores: &mut [f32]) -> [f32; 2] {
     let mut totals = Lanes::ZERO;
     for scores in scores.chunks_exact_mut(LANES) {
         for i in 0..LANES {
-            scores[i] = exp::<FMA>(scores[i] - top);
+            scores[i] = exp2::<FMA>(scores[i] - top);
             totals.0[i] += scores[i];
         }
     }

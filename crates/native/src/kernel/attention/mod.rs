@@ -14,15 +14,19 @@ mod answer;
 mod floats;
 mod page;
 mod plan;
+mod softmax;
 
+use std::f32::consts::LOG2_E;
+
+use super::buffer::Buffer;
 use super::isa::{Isa, multiversion};
-use super::lanes::{LANES, exp, fma};
-use super::matmul::at_least;
+use super::lanes::{LANES, exp2, fma};
 use crate::shared_slice::SharedSlice;
 use crate::threads::Threads;
 
 use answer::Worker;
 pub use page::KvType;
+use plan::Answered;
 pub(crate) use plan::{Plan, View};
 
 /// Tokens in a page: one lane each, so that a dot product with a whole page is one vector.
@@ -39,7 +43,7 @@ pub(crate) struct Attention {
 
 impl Attention {
     /// Query heads that share a head of keys and values.
-    fn group(&self) -> usize {
+    pub fn group(&self) -> usize {
         self.heads / self.kv_heads
     }
 
@@ -65,16 +69,13 @@ pub(crate) struct Step<'a, P> {
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     workers: Vec<Worker>,
-    /// For each part of the plan and each of its queries: [`Answers::stride`] numbers.
-    found: Vec<f32>,
+    /// For each part of the plan, each head and each of its queries: the weighted values.
+    sums: Buffer<f32>,
+    /// Their largest score, and the sum of their weights.
+    weights: Buffer<[f32; 2]>,
 }
 
 impl Answers {
-    /// Weighted values, their largest score, and the sum of their weights.
-    fn stride(shape: &Attention) -> usize {
-        shape.value_width() + 2
-    }
-
     /// Answers a step's queries in one layer.
     pub fn find<'p>(
         &mut self,
@@ -83,19 +84,23 @@ impl Answers {
         step: &Step<'_, impl Fn(u32) -> &'p [u8] + Sync>,
     ) {
         let Step { shape, plan, .. } = *step;
-        let per_view = shape.group() * Self::stride(shape);
-        let found = at_least(&mut self.found, plan.answers() * shape.kv_heads * per_view);
+        let (group, width) = (shape.group(), shape.value_width());
+        let count = plan.answers() * shape.heads;
+        let sums = SharedSlice::new(self.sums.at_least(count * width));
+        let weights = SharedSlice::new(self.weights.at_least(count));
         self.workers.resize_with(threads.count(), Worker::default);
-        let (found, workers) = (SharedSlice::new(found), SharedSlice::new(&mut self.workers));
+        let workers = SharedSlice::new(&mut self.workers);
         threads.run(plan.parts.len() * shape.kv_heads, |worker, task| {
             let (part, head) = (&plan.parts[task / shape.kv_heads], task % shape.kv_heads);
             let views = plan.views(part).len();
-            let first = (part.first_answer * shape.kv_heads + head * views) * per_view;
+            let first = (part.first_answer * shape.kv_heads + head * views) * group;
+            let own = first..first + views * group;
             // SAFETY: a worker runs one task at a time, and every task has its own answers.
-            let (worker, found) = unsafe {
-                (&mut workers.part(worker..worker + 1)[0], found.part(first..first + views * per_view))
-            };
-            worker.answer(isa, step, part, head, found);
+            unsafe {
+                let out =
+                    Out { sums: sums.part(own.start * width..own.end * width), weights: weights.part(own) };
+                workers.part(worker..worker + 1)[0].answer(isa, step, part, head, out);
+            }
         });
     }
 
@@ -110,43 +115,57 @@ impl Answers {
         row: usize,
         out: &mut [f32],
     ) {
-        let (stride, group) = (Self::stride(shape), shape.group());
+        let answered = plan.answers_of(row);
         for (head, out) in out.chunks_exact_mut(shape.head_dim).enumerate() {
-            let answers = || {
-                plan.answers_of(row).map(|(part, view)| {
-                    let views = plan.views(part).len();
-                    let first = part.first_answer * shape.kv_heads + head / group * views + view;
-                    let found = &self.found[(first * group + head % group) * stride..][..stride];
-                    let (sums, rest) = found.split_at(stride - 2);
-                    (&sums[..shape.head_dim], rest[0], rest[1])
-                })
-            };
-            let sink = sinks.map_or(f32::NEG_INFINITY, |sinks| sinks[head]);
-            let top = answers().fold(sink, |top, (_, other, _)| if other > top { other } else { top });
-            out.fill(0.0);
-            let mut total = exp::<false>(sink - top);
-            for (sums, own, weight) in answers() {
-                let share = exp::<false>(own - top);
-                total += weight * share;
-                add_scaled(isa, out, sums, share);
-            }
-            let part = 1.0 / total;
-            for out in out {
-                *out *= part;
-            }
+            let sink = sinks.map_or(f32::NEG_INFINITY, |sinks| sinks[head] * LOG2_E);
+            merge(isa, self, shape, answered, head, sink, out);
         }
     }
 }
 
+/// Where the answers of some queries go.
+#[derive(Debug)]
+struct Out<'a> {
+    sums: &'a mut [f32],
+    weights: &'a mut [[f32; 2]],
+}
+
 multiversion! {
-    /// `out += x * scale`
-    fn add_scaled(out: &mut [f32], x: &[f32], scale: f32) = add_scaled_lanes
+    /// One head of [`Answers::merge`].
+    fn merge(answers: &Answers, shape: &Attention, from: &[Answered], head: usize, sink: f32, out: &mut [f32]) = merge_lanes
 }
 
 #[inline(always)]
-fn add_scaled_lanes<const FMA: bool>(out: &mut [f32], x: &[f32], scale: f32) {
-    for (out, x) in out.iter_mut().zip(x) {
-        *out = fma::<FMA>(*x, scale, *out);
+fn merge_lanes<const FMA: bool>(
+    answers: &Answers,
+    shape: &Attention,
+    from: &[Answered],
+    head: usize,
+    sink: f32,
+    out: &mut [f32],
+) {
+    let (group, width) = (shape.group(), shape.value_width());
+    let (kv_head, query) = (head / group, head % group);
+    let place = |answered: &Answered| answered.place(kv_head, shape.kv_heads) * group + query;
+    let mut top = sink;
+    for answered in from {
+        let own = answers.weights[place(answered)][0];
+        top = if own > top { own } else { top };
+    }
+    let mut total = exp2::<FMA>(sink - top);
+    out.fill(0.0);
+    for answered in from {
+        let at = place(answered);
+        let [own, weight] = answers.weights[at];
+        let share = exp2::<FMA>(own - top);
+        total = fma::<FMA>(weight, share, total);
+        for (out, sum) in out.iter_mut().zip(&answers.sums[at * width..][..width]) {
+            *out = fma::<FMA>(*sum, share, *out);
+        }
+    }
+    let part = 1.0 / total;
+    for out in out {
+        *out *= part;
     }
 }
 

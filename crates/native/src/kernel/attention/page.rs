@@ -3,6 +3,8 @@
 //! They are whole numbers with a scale for each token and head, so that scores and weighted values are dot products of whole
 //! numbers, which a vector unit does faster than those of floats, and exactly. On request they are floats, for comparing.
 
+use std::f32::consts::LOG2_E;
+
 use bytemuck::Pod;
 
 use super::{Attention, PAGE};
@@ -156,7 +158,8 @@ impl Attention {
     /// overflow, and their scales.
     pub fn encode_queries(&self, isa: Isa, queries: &[f32], words: &mut [i32], scales: &mut [f32]) {
         let (dim, count) = (self.head_dim, self.query_words());
-        let scale = 1.0 / (dim as f32).sqrt();
+        // Scores are logarithms to base two.
+        let scale = LOG2_E / (dim as f32).sqrt();
         let most_key = match self.kv {
             KvType::Q16 => i16::MOST,
             KvType::Q8 => i8::MOST,

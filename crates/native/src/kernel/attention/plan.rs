@@ -5,9 +5,13 @@ use std::ops::Range;
 use super::PAGE;
 
 /// Pages in a segment. Short ones balance better over threads, long ones have fewer answers to merge.
-pub(super) const SEGMENT: usize = 8;
-/// Most rows of one part. More would share pages better, fewer need less memory near the processor.
-pub(super) const PART_ROWS: usize = 32;
+pub(super) const SEGMENT: usize = 16;
+/// Most rows of one part. More would share pages better, fewer balance better.
+const PART_ROWS: usize = 32;
+/// Queries that are answered together: their scores should stay in the first cache.
+const BLOCK_QUERIES: usize = 24;
+/// Most rows of a block.
+pub(super) const BLOCK_ROWS: usize = BLOCK_QUERIES;
 /// Most runs of a part with more than one row: branches that go their own ways are work enough for many threads.
 pub(super) const PART_RUNS: usize = 64;
 // So that it is the most for a single row too.
@@ -48,19 +52,28 @@ impl View<'_> {
     }
 }
 
-/// Neighbouring views and the segment that they are to be answered for.
+/// Neighbouring views and the segment that they are to be answered for: what a thread does at a time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
     first_view: usize,
     views: usize,
     pub segment: usize,
-    first_run: usize,
-    runs: usize,
+    first_block: usize,
+    blocks: usize,
     /// Answers before this part's, of one head each.
     pub first_answer: usize,
 }
 
-/// Views of a part, counted from its first, that see the same page.
+/// Some of a part's views, which are answered together.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Block {
+    first_view: usize,
+    views: usize,
+    first_run: usize,
+    runs: usize,
+}
+
+/// Views of a block, counted from its first, that see the same page.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Run {
     pub first: usize,
@@ -77,24 +90,49 @@ impl Run {
     }
 }
 
+/// Where the answer to a view is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Answered {
+    /// Answers before its part's, of one head each.
+    before: usize,
+    /// Views of its part.
+    views: usize,
+    /// Which of them it is.
+    view: usize,
+}
+
+impl Answered {
+    /// Its place among all answers: those of a part lie head by head.
+    #[inline(always)]
+    pub fn place(&self, head: usize, heads: usize) -> usize {
+        self.before * heads + head * self.views + self.view
+    }
+}
+
 /// A step's attention.
 #[derive(Debug, Default)]
 pub(crate) struct Plan<'a> {
     views: Vec<View<'a>>,
     pub(super) parts: Vec<Part>,
+    blocks: Vec<Block>,
     runs: Vec<Run>,
+    /// Most views of a block.
+    block_rows: usize,
     /// Where each row's view is.
     places: Vec<usize>,
-    /// For each segment and each view: its part, and which of the part's views it is.
-    answered: Vec<(u32, u32)>,
+    /// Segments that somebody sees.
+    segments: usize,
+    /// For each view and each segment.
+    answered: Vec<Answered>,
 }
 
 impl<'a> Plan<'a> {
-    /// For rows `0..views.len()`, one view each.
-    pub fn new(mut views: Vec<View<'a>>) -> Self {
+    /// For rows `0..views.len()`, one view each, with so many queries a head.
+    pub fn new(mut views: Vec<View<'a>>, queries: usize) -> Self {
         // Branches of one trunk become neighbours.
         views.sort_by(|a, b| a.pages.cmp(b.pages).then(a.len.cmp(&b.len)));
-        let mut plan = Plan { places: vec![0; views.len()], ..Plan::default() };
+        let block_rows = (BLOCK_QUERIES / queries).max(1);
+        let mut plan = Plan { places: vec![0; views.len()], block_rows, ..Plan::default() };
         for (place, view) in views.iter().enumerate() {
             plan.places[view.row] = place;
         }
@@ -102,7 +140,8 @@ impl<'a> Plan<'a> {
             let first = views.iter().map(|v| v.segments().start).min().unwrap_or(0);
             first..views.iter().map(|v| v.segments().end).max().unwrap_or(0)
         };
-        plan.answered = vec![(0, 0); segments(&views).end * views.len()];
+        plan.segments = segments(&views).end;
+        plan.answered = vec![Answered::default(); plan.segments * views.len()];
         for (group, members) in views.chunks(PART_ROWS).enumerate() {
             for segment in segments(members) {
                 plan.add_parts(members, group * PART_ROWS, segment);
@@ -114,22 +153,37 @@ impl<'a> Plan<'a> {
 
     /// Adds a part for neighbouring views, or several where one would be too much work.
     fn add_parts(&mut self, views: &[View<'_>], first_view: usize, segment: usize) {
-        let first_run = self.runs.len();
-        add_runs(views, 0, segment * SEGMENT, 0, &mut self.runs);
-        let runs = self.runs.len() - first_run;
-        if runs > PART_RUNS && views.len() > 1 {
-            self.runs.truncate(first_run);
+        let mut runs = Vec::new();
+        add_runs(views, 0, segment * SEGMENT, 0, &mut runs);
+        if runs.len() > PART_RUNS && views.len() > 1 {
             let (left, right) = views.split_at(views.len() / 2);
             self.add_parts(left, first_view, segment);
             self.add_parts(right, first_view + left.len(), segment);
             return;
         }
-        let at = segment * self.places.len() + first_view;
-        for (view, answered) in self.answered[at..][..views.len()].iter_mut().enumerate() {
-            *answered = (self.parts.len() as u32, view as u32);
+        let (first_answer, first_block) = (self.answers(), self.blocks.len());
+        for view in 0..views.len() {
+            self.answered[(first_view + view) * self.segments + segment] =
+                Answered { before: first_answer, views: views.len(), view };
         }
-        let first_answer = self.answers();
-        self.parts.push(Part { first_view, views: views.len(), segment, first_run, runs, first_answer });
+        for first in (0..views.len()).step_by(self.block_rows) {
+            self.add_block(first..views.len().min(first + self.block_rows), &runs);
+        }
+        let blocks = self.blocks.len() - first_block;
+        self.parts.push(Part { first_view, views: views.len(), segment, first_block, blocks, first_answer });
+    }
+
+    /// Adds a block with its share of a part's runs.
+    fn add_block(&mut self, views: Range<usize>, runs: &[Run]) {
+        let first_run = self.runs.len();
+        for run in runs {
+            let (first, end) = (run.first.max(views.start), (run.first + run.count).min(views.end));
+            if first < end {
+                self.runs.push(Run { first: first - views.start, count: end - first, ..*run });
+            }
+        }
+        let runs = self.runs.len() - first_run;
+        self.blocks.push(Block { first_view: views.start, views: views.len(), first_run, runs });
     }
 
     /// Answers of all parts, for one head.
@@ -141,18 +195,25 @@ impl<'a> Plan<'a> {
         &self.views[part.first_view..][..part.views]
     }
 
-    /// The runs of a part, from trunk to branches.
-    pub(super) fn runs(&self, part: &Part) -> &[Run] {
-        &self.runs[part.first_run..][..part.runs]
+    /// The views of a block.
+    pub(super) fn views_of(&self, part: &Part, block: &Block) -> &[View<'a>] {
+        &self.views(part)[block.first_view..][..block.views]
     }
 
-    /// The parts that answer a row, in the order of their segments, and which of their views it is.
-    pub(super) fn answers_of(&self, row: usize) -> impl Iterator<Item = (&Part, usize)> {
+    /// The blocks of a part.
+    pub(super) fn blocks(&self, part: &Part) -> &[Block] {
+        &self.blocks[part.first_block..][..part.blocks]
+    }
+
+    /// The runs of a block, from trunk to branches.
+    pub(super) fn runs(&self, block: &Block) -> &[Run] {
+        &self.runs[block.first_run..][..block.runs]
+    }
+
+    /// Who answers a row, in the order of the segments.
+    pub(super) fn answers_of(&self, row: usize) -> &[Answered] {
         let place = self.places[row];
-        self.views[place].segments().map(move |segment| {
-            let (part, view) = self.answered[segment * self.views.len() + place];
-            (&self.parts[part as usize], view as usize)
-        })
+        &self.answered[place * self.segments..][self.views[place].segments()]
     }
 }
 

@@ -107,9 +107,10 @@ fn attend(
     sinks: Option<&[f32]>,
 ) -> Vec<f32> {
     let width = shape.heads * shape.head_dim;
-    let plan = Plan::new(views.to_vec());
+    let plan = Plan::new(views.to_vec(), shape.group());
     // Used before, by another step.
-    let mut answers = Answers { found: vec![f32::NAN; 7], ..Answers::default() };
+    let mut answers = Answers { ..Answers::default() };
+    answers.sums.at_least(7).fill(f32::NAN);
     let page = |id| pool.data(id);
     let (mut words, mut scales) = (
         vec![-1; views.len() * shape.heads * shape.query_words()],

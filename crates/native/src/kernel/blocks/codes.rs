@@ -5,12 +5,11 @@ use std::hint::black_box;
 use super::BLOCK;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use super::planes::{self, Planes};
+use crate::kernel::buffer::Buffer;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::isa::Level;
 use crate::kernel::isa::{Isa, multiversion};
 use crate::kernel::lanes::{LANES, ROUND, fma};
-use crate::kernel::matmul::at_least;
-use crate::kernel::unit::Line;
 
 /// Rows of activations as codes: in each block of 32, a scale times whole numbers of 16 bits (or 8). For a matrix unit, they are
 /// `Planes`.
@@ -20,7 +19,7 @@ use crate::kernel::unit::Line;
 #[derive(Debug, Default)]
 pub(crate) struct CodeRows {
     /// For each block: its words, scale, sum of the activations, and sums of the two halves' codes.
-    records: Vec<Line>,
+    records: Buffer<i32>,
     blocks: usize,
     /// Words of a row.
     stride: usize,
@@ -92,25 +91,24 @@ impl CodeRows {
             self.stride = planes::stride(inputs);
             room += planes::BEHIND;
         }
-        at_least(&mut self.records, (room * self.stride).div_ceil(LANES));
+        self.records.at_least(room * self.stride);
     }
 
     /// Rows that can be filled apart from each other, and the length of one.
     pub fn rows_mut(&mut self) -> (&mut [i32], usize) {
-        (bytemuck::cast_slice_mut(&mut self.records), self.stride)
+        (&mut self.records, self.stride)
     }
 
     /// Rows for the matrix unit.
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     pub(super) fn planes(&self) -> Planes<'_> {
-        Planes { words: bytemuck::cast_slice(&self.records), inputs: self.blocks * BLOCK }
+        Planes { words: &self.records, inputs: self.blocks * BLOCK }
     }
 
     /// Block `block` of a row; every block of it has `words` words.
     #[inline(always)]
     pub(super) fn block(&self, row: usize, block: usize, words: usize) -> CodeBlock<'_> {
-        let records: &[i32] = bytemuck::cast_slice(&self.records);
-        CodeBlock(&records[(row * self.blocks + block) * (words + EXTRA)..][..words + EXTRA])
+        CodeBlock(&self.records[(row * self.blocks + block) * (words + EXTRA)..][..words + EXTRA])
     }
 }
 
