@@ -9,7 +9,7 @@ use bytemuck::Pod;
 
 use super::{Attention, PAGE};
 use crate::kernel::isa::{Isa, multiversion};
-use crate::kernel::lanes::{LANES, Lanes, ROUND};
+use crate::kernel::lanes::{LANES, ROUND};
 use crate::kernel::unit::Pairs;
 
 /// How keys and values are stored.
@@ -232,21 +232,33 @@ fn to_bytes_lanes<const FMA: bool>(from: &[f32], into: &mut [i8]) -> f32 {
 
 #[inline(always)]
 fn to_codes<T: Code>(from: &[f32], most: f32, into: &mut [T]) -> f32 {
-    let finite = |x: f32| if x.is_nan() { 0.0 } else { x.clamp(-1e30, 1e30) };
+    /// What is larger, or no number, is left out of account.
+    const LARGEST: f32 = 1e30;
     let (whole, rest) = from.as_chunks::<LANES>();
-    let mut tops = Lanes::ZERO;
+    // Without the sign, bits are ordered as the numbers they stand for, and what is no number is the largest.
+    let size = |x: f32| x.to_bits() & (u32::MAX >> 1);
+    let mut sizes = [0; LANES];
     for (i, x) in rest.iter().enumerate() {
-        tops.0[i] = finite(*x).abs();
+        sizes[i] = size(*x);
     }
     for x in whole {
         for i in 0..LANES {
-            let size = finite(x[i]).abs();
-            tops.0[i] = if size > tops.0[i] { size } else { tops.0[i] };
+            sizes[i] = sizes[i].max(size(x[i]));
         }
     }
-    let largest = tops.max();
+    let largest = f32::from_bits(sizes.into_iter().fold(0, u32::max));
     // What is so small is as good as nothing, and its inverse might not be a number.
-    let inverse = if largest > 1e-30 { most / largest } else { 0.0 };
+    let inverse = |largest: f32| if largest > 1e-30 { most / largest } else { 0.0 };
+    if largest <= LARGEST {
+        let inverse = inverse(largest);
+        for (from, into) in from.iter().zip(into) {
+            *into = T::of((from * inverse + ROUND).to_bits());
+        }
+        return largest / most;
+    }
+    let finite = |x: f32| if x.is_nan() { 0.0 } else { x.clamp(-LARGEST, LARGEST) };
+    let largest = from.iter().fold(0.0, |largest: f32, x| largest.max(finite(*x).abs()));
+    let inverse = inverse(largest);
     for (from, into) in from.iter().zip(into) {
         *into = T::of((finite(*from) * inverse + ROUND).to_bits());
     }

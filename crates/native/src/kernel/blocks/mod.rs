@@ -189,6 +189,8 @@ impl BlockPanels {
         }
     }
 
+    // As a call it would go through memory, and a product asks for every panel.
+    #[inline(always)]
     fn panel(&self, panel: usize) -> Panel<'_> {
         let blocks = panel * self.blocks..(panel + 1) * self.blocks;
         let times = |n: usize| blocks.start * n..blocks.end * n;

@@ -64,6 +64,7 @@ impl Table {
         }
     }
 
+    #[inline(always)]
     pub fn part(&self, range: Range<usize>) -> TablePart<'_> {
         match self {
             Table::Half(table) => TablePart::Half(&table[range]),
