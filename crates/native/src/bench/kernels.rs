@@ -38,8 +38,12 @@ impl Product {
         rows: usize,
     ) -> std::io::Result<Self> {
         let bytes = inputs * outputs / dtype.block_len() * dtype.block_bytes();
-        // Small enough bytes to be finite wherever they are read as a scale.
-        let data: Vec<u8> = (0..bytes).map(|i| (i % 59) as u8).collect();
+        let data: Vec<u8> = match dtype {
+            // None that a processor may take long for, as it may for the smallest there are.
+            DType::F32 => bytemuck::cast_slice(&numbers(inputs * outputs)).to_vec(),
+            // Small enough bytes to be finite wherever they are read as a scale.
+            _ => (0..bytes).map(|i| (i % 59) as u8).collect(),
+        };
         let tensor = Tensor { dtype, shape: vec![outputs, inputs], data: &data };
         Ok(Product {
             threads: Threads::new(threads)?,

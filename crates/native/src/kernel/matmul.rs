@@ -20,6 +20,8 @@ use crate::threads::Threads;
 const ROW_BLOCK: usize = 64;
 /// Tasks that a thread should find in a product, so that none waits long for the last.
 const TASKS_PER_THREAD: usize = 8;
+/// The same for a matrix unit, which begins slowly: of a task's first weights, none were asked for ahead.
+const MATRIX_TASKS: usize = 4;
 /// Panels and rows of a whole tile, which is how most units multiply them.
 const TILE: usize = 4;
 /// Rows that a matrix unit multiplies together.
@@ -189,9 +191,9 @@ pub(crate) fn matmul_grouped(
     let stride = out.stride();
     let sheet = Sheet::new(out.all_mut(), stride);
     let panels: usize = shape.parts.iter().map(Part::panels).sum();
-    let wanted = TASKS_PER_THREAD * threads.count();
     // A matrix unit takes panels one by one. It prepares their weights for all rows of a band: those are as few as there can be.
     let tiles = isa.has_matrix_unit() && shape.blocks().next().is_some();
+    let wanted = if tiles { MATRIX_TASKS } else { TASKS_PER_THREAD } * threads.count();
     let (width, least, enough) = if tiles { (1, MATRIX_ROWS, threads.count()) } else { (TILE, TILE, wanted) };
     let step = (groups.len() * panels / wanted).min(panels) / width * width;
     let step = step.max(width);

@@ -197,8 +197,13 @@ impl Attention {
             let (keys, values) =
                 (bytemuck::cast_slice_mut::<u8, T>(keys), bytemuck::cast_slice_mut::<u8, T>(values));
             let (of_keys, of_values) = (head, self.kv_heads + head);
-            for (into, pair) in keys.chunks_exact_mut(2 * PAGE).zip(codes[of_keys * dim..][..dim].chunks(2)) {
-                into[2 * slot..][..pair.len()].copy_from_slice(pair);
+            let (pairs, last) = codes[of_keys * dim..][..dim].as_chunks::<2>();
+            let places = keys.as_chunks_mut::<2>().0;
+            for (at, pair) in pairs.iter().enumerate() {
+                places[at * PAGE + slot] = *pair;
+            }
+            if let [last] = last {
+                keys[dim / 2 * 2 * PAGE + 2 * slot] = *last;
             }
             let first = slot / 2 * 2 * self.value_width() + slot % 2;
             for (into, &code) in values[first..].iter_mut().step_by(2).zip(&codes[of_values * dim..][..dim]) {

@@ -375,6 +375,10 @@ impl Work<'_, '_> {
         let mut begin = 0;
         for panel in panels.clone() {
             self.norms = weights.norms[panel];
+            // A line for a panel: too few for the processor to see that there will be more.
+            if let Some(later) = weights.norms.get(panel + 2) {
+                ask_for(later.as_ptr().cast());
+            }
             let next = if panel + 1 < panels.end { Some(open(panel + 1)) } else { None };
             for first in self.rows.clone().step_by(ROWS) {
                 let count = (self.rows.end - first).min(ROWS);
