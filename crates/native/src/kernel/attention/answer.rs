@@ -321,6 +321,11 @@ unsafe fn score_some<U: Pairs, T: Code, const N: usize, const PAGES: usize>(
     for p in 0..PAGES {
         keys[p] = &pages.0[at + p].keys[..words];
         ahead[p] = if first { pages.keys_ahead(at + p) } else { keys[p] }.as_ptr();
+        if let (true, Some(page)) = (first, pages.0.get(at + p + AHEAD)) {
+            ask_for(page.key_scales);
+            // Those are wanted soon after, by the softmax.
+            ask_for(page.value_scales);
+        }
     }
     // SAFETY: the caller vouches for the instructions.
     unsafe {
