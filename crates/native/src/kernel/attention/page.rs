@@ -237,7 +237,7 @@ fn to_bytes_lanes<const FMA: bool>(from: &[f32], into: &mut [i8]) -> f32 {
 
 #[inline(always)]
 fn to_codes<T: Code>(from: &[f32], most: f32, into: &mut [T]) -> f32 {
-    /// What is larger, or no number, is left out of account.
+    /// What is larger is taken for this, and what is no number for nothing.
     const LARGEST: f32 = 1e30;
     let (whole, rest) = from.as_chunks::<LANES>();
     // Without the sign, bits are ordered as the numbers they stand for, and what is no number is the largest.
