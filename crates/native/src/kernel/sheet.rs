@@ -56,15 +56,15 @@ impl Columns<'_> {
         }
     }
 
-    /// Adds to what was put there.
+    /// How many columns there are from `first` on, counted from the first of these; where they begin in the first of some rows,
+    /// and how far that is from the next row's.
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    pub fn add<const N: usize>(&mut self, row: usize, first: usize, values: &[f32; N]) {
-        let at = self.first + first;
-        assert!(row < self.sheet.rows && at <= self.end);
-        for (value, place) in values.iter().zip(at..self.end) {
-            // SAFETY: as in `put`.
-            unsafe { *self.sheet.data.add(row * self.sheet.width + place) += value };
-        }
+    #[inline(always)]
+    pub fn place(&mut self, rows: Range<usize>, first: usize) -> (usize, *mut f32, usize) {
+        let (sheet, at) = (self.sheet, self.first + first);
+        assert!(rows.start < rows.end && rows.end <= sheet.rows && at <= self.end);
+        // SAFETY: inside the borrowed slice, by the assertions here and in `columns`.
+        (self.end - at, unsafe { sheet.data.add(rows.start * sheet.width + at) }, sheet.width)
     }
 
     /// Writes values from column `first` on, counted from the first of these; what lies beyond the last is dropped.

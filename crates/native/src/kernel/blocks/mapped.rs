@@ -28,6 +28,8 @@ impl<T: Pod> Mapped<T> {
 impl<T: Pod> Deref for Mapped<T> {
     type Target = [T];
 
+    // As a call it would not be inlined where a product is compiled for a unit, and every panel asks.
+    #[inline(always)]
     fn deref(&self) -> &[T] {
         bytemuck::cast_slice(&self.pages)
     }

@@ -18,6 +18,8 @@ mod place;
 mod planes;
 mod table;
 mod tile;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod unfold;
 
 use std::ops::Range;
 
@@ -156,7 +158,7 @@ impl BlockPanels {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if isa.0 == Level::Amx {
             // SAFETY: an `Isa` of this level exists only where the machine reported these features.
-            let norms = |panel: usize| unsafe { matrix::norms(&packed.panel(panel)) };
+            let norms = |panel: usize| unsafe { unfold::norms(&packed.panel(panel), blocks) };
             packed.norms = (0..panels).into_par_iter().map(norms).collect();
         }
         Some(packed)

@@ -13,8 +13,8 @@ use super::{LANES, Line};
 /// Rows of a tile.
 pub(crate) const TILE: usize = 16;
 
-/// 64 inputs of 16 outputs: a tile of upper bytes, and one of lower bytes.
-pub(crate) type Tiles = [Line; 2 * TILE];
+/// 64 inputs of 16 outputs: a tile of upper bytes, and one of lower bytes, both in halves of 32 inputs.
+pub(crate) type Tiles = [[Line; TILE / 2]; 4];
 
 /// Three sums of 16 rows and outputs; [`Parts`] says of what.
 #[derive(Debug)]
@@ -90,7 +90,8 @@ fn tried() -> bool {
 /// The machine must have the unit, or the process be one that may die.
 unsafe fn multiplies() -> bool {
     let mut x = [Line([0; 64]); TILE];
-    let mut w = [Line([0; 64]); 2 * TILE];
+    let mut tiles = Tiles::default();
+    let w = tiles.as_flattened_mut();
     for at in 0..TILE {
         for byte in 0..64 {
             x[at].0[byte] = (at * 64 + byte) as u8;
@@ -104,10 +105,11 @@ unsafe fn multiplies() -> bool {
         Shape::FULL.load();
         clear(false);
         let rows = Rows { high: x.as_ptr().cast(), low: x.as_ptr().cast(), stride: 64 };
-        multiply(&One(rows, &w));
+        multiply(&One(rows, &tiles));
         store(&mut sums, false);
         release();
     }
+    let w = tiles.as_flattened();
     let signed = |byte: u8| i32::from(byte as i8);
     (0..TILE).all(|row| {
         (0..LANES).all(|lane| {
@@ -136,10 +138,11 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// For products of up to 16 rows.
-    pub fn new(count: usize) -> Self {
+    /// For products of so many rows, or of twice as many.
+    pub fn new(rows: usize, both: bool) -> Self {
         let mut shape = Self::FULL;
-        shape.rows[..5].fill(count as u8);
+        // All but the weights.
+        shape.rows[..if both { 7 } else { 5 }].fill(rows as u8);
         shape
     }
 
@@ -185,6 +188,25 @@ pub(crate) unsafe fn clear(both: bool) {
         if both {
             asm!("tilezero tmm3", "tilezero tmm4", "tilezero tmm5", options(nostack, preserves_flags, nomem));
         }
+    }
+}
+
+/// Goes on with sums that were stored, of up to 16 rows.
+///
+/// # Safety
+/// As for [`Parts`].
+#[inline(always)]
+pub(crate) unsafe fn load(sums: &Sums) {
+    // SAFETY: the caller's promise; reads at most three times 16 rows of 64 bytes.
+    unsafe {
+        asm!(
+            "tileloadd tmm0, [{from} + {line}*1]",
+            "tileloadd tmm1, [{from} + {line}*1 + 1024]",
+            "tileloadd tmm2, [{from} + {line}*1 + 2048]",
+            from = in(reg) sums.0.as_ptr(),
+            line = in(reg) size_of::<Line>(),
+            options(nostack, preserves_flags, readonly),
+        );
     }
 }
 
@@ -283,22 +305,21 @@ impl Parts for One<'_> {
     #[inline(always)]
     unsafe fn part<const AT: usize>(&self) {
         let One(rows, weights) = self;
-        let (high, low) = (weights.as_ptr(), weights[TILE..].as_ptr());
+        let (high, low) = (weights[..2].as_ptr(), weights[2..].as_ptr());
         // SAFETY: the caller's promise; the weights are two tiles.
         unsafe {
             match AT {
                 0 => {
-                    load_weights!("tmm5", high);
                     load_rows!("tmm3", rows.high, rows.stride);
+                    load_weights!("tmm5", high);
                 }
                 1 => multiply!("tdpbssd tmm0, tmm3, tmm5"),
-                2 => {
-                    load_weights!("tmm6", low);
-                    load_rows!("tmm4", rows.low, rows.stride);
-                }
+                2 => load_weights!("tmm6", low),
                 3 => multiply!("tdpbsud tmm1, tmm3, tmm6"),
-                5 => multiply!("tdpbssd tmm1, tmm4, tmm5"),
-                7 => multiply!("tdpbsud tmm2, tmm4, tmm6"),
+                4 => load_rows!("tmm4", rows.low, rows.stride),
+                5 => multiply!("tdpbsud tmm2, tmm4, tmm6"),
+                // What adds to the same sums has to wait for the other.
+                7 => multiply!("tdpbssd tmm1, tmm4, tmm5"),
                 _ => {}
             }
         }
@@ -310,7 +331,7 @@ impl Parts for Two<'_> {
     #[inline(always)]
     unsafe fn part<const AT: usize>(&self) {
         let Two([first, second], weights) = self;
-        let (high, low, stride) = (weights.as_ptr(), weights[TILE..].as_ptr(), first.stride);
+        let (high, low, stride) = (weights[..2].as_ptr(), weights[2..].as_ptr(), first.stride);
         // SAFETY: the caller's promise; the weights are two tiles.
         unsafe {
             match AT {
