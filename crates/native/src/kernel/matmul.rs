@@ -195,9 +195,13 @@ pub(crate) fn matmul_grouped(
     let tiles = isa.has_matrix_unit() && shape.blocks().next().is_some();
     let wanted = if tiles { MATRIX_TASKS } else { TASKS_PER_THREAD } * threads.count();
     let (width, least, enough) = if tiles { (1, MATRIX_ROWS, threads.count()) } else { (TILE, TILE, wanted) };
-    let step = (groups.len() * panels / wanted).min(panels) / width * width;
-    let step = step.max(width);
-    let columns = panels.div_ceil(step);
+    // Shares that differ by one at most, the larger ones first: whoever gets the last should not make the others wait.
+    let units = panels.div_ceil(width);
+    let columns = wanted.div_ceil(groups.len().max(1)).min(units).max(1);
+    let share = |column: usize| {
+        let begin = units / columns * column + column.min(units % columns);
+        (begin * width).min(panels)
+    };
     // Where panels are few, rows are shared out as well: a thread that gets one task more than the others makes them wait.
     let rows = groups.iter().map(|group| group.rows.len()).max().unwrap_or(0);
     let mut bands = 1;
@@ -208,12 +212,14 @@ pub(crate) fn matmul_grouped(
     let bands = rows.div_ceil(height).max(1);
     threads.run(groups.len() * columns * bands, |_, task| {
         let group = &groups[task / (columns * bands)];
-        let (first, band) = (task % columns * step, task / columns % bands);
+        let (column, band) = (task % columns, task / columns % bands);
         let begin = (group.rows.start + band * height).min(group.rows.end);
         let rows = begin..group.rows.end.min(begin + height);
         // SAFETY: every panel of a group's band is in one task only; columns of different panels are apart, and so are rows of
         // different bands and groups.
-        unsafe { multiply(isa, &weights[group.weights], first..panels.min(first + step), &rows, x, sheet) };
+        unsafe {
+            multiply(isa, &weights[group.weights], share(column)..share(column + 1), &rows, x, sheet);
+        }
     });
 }
 
