@@ -35,7 +35,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { threads: 0, kv_bytes: 4 << 30, rows: 256, chunk: 64, kv: KvType::Q16 }
+        Options { threads: 0, kv_bytes: 4 << 30, rows: 256, chunk: 256, kv: KvType::Q16 }
     }
 }
 
