@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use eager_core::{Candidate, Sampling, Token};
 
-use crate::kernel::{Isa, Survey, survey};
+use crate::kernel::{Isa, Survey, above, best, survey};
 
 /// Where the most likely tokens do not hold what top-p keeps, so many times as many are looked at.
 const MORE: usize = 16;
@@ -73,23 +73,15 @@ fn sample(isa: Isa, logits: &[f32], scale: f32, ask: &Ask, found: &Survey) -> (T
     // None of the others weighs more than the last of these.
     let at_most = few[few.len() - 1] + (count - few.len()) as f64 * weight(found.best[few.len() - 1].1);
     let more = || {
-        let more = survey(isa, logits, count, scale).best;
+        let more = best(isa, logits, count);
         let kept = nucleus(&more, weight, enough, least);
         (kept.len() < more.len()).then(|| pick(&more, &kept, ask.uniform))
     };
     (at_most >= enough).then(more).flatten().unwrap_or_else(|| {
         // If all that weigh less were left out, top-p would still have enough. Half of that is well clear of rounding.
         let lightest = 0.5 * ((found.scaled - enough) / logits.len() as f64).max(least);
-        from_all(&sort_above(logits, top + lightest.ln() as f32 / scale), found.scaled)
+        from_all(&above(logits, top + lightest.ln() as f32 / scale), found.scaled)
     })
-}
-
-/// The tokens that have at least this logit, sorted.
-fn sort_above(logits: &[f32], least: f32) -> Vec<(Token, f32)> {
-    let all = (0..).zip(logits.iter().copied());
-    let mut tokens: Vec<(Token, f32)> = all.filter(|&(_, logit)| logit >= least).collect();
-    tokens.sort_unstable_by(before);
-    tokens
 }
 
 /// Best first; among equals the lower number comes first.

@@ -31,6 +31,6 @@ pub(crate) use matmul::{Group, Input, Packed, matmul, matmul_grouped};
 pub(crate) use results::Results;
 pub(crate) use route::{Route, route};
 pub(crate) use rows::{Gate, add, limited_swiglu, rms_norm, rms_norm_in_place, rope, swiglu};
-pub(crate) use survey::{Survey, survey};
+pub(crate) use survey::{Survey, above, best, survey};
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) use unit::amx;

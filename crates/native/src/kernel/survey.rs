@@ -82,6 +82,59 @@ fn largest(logits: &[f32; STRIDE]) -> f32 {
     top.max()
 }
 
+/// The best `count` tokens as in [`Survey::best`], where they are many: to put each into its place would take long.
+pub(crate) fn best(isa: Isa, logits: &[f32], count: usize) -> Vec<(u32, f32)> {
+    let mut tops = vec![0.0; logits.len().div_ceil(STRIDE)];
+    maxima(isa, logits, &mut tops);
+    // As many strides have a logit like this or a higher one, so none of the best is below it.
+    let least = match count.checked_sub(1) {
+        Some(last) if last < tops.len() => *tops.select_nth_unstable_by(last, |a, b| b.total_cmp(a)).1,
+        _ => f32::NEG_INFINITY,
+    };
+    let mut best = above(logits, least);
+    best.truncate(count);
+    best
+}
+
+/// The tokens that have at least this logit, in the order of [`Survey::best`].
+pub(crate) fn above(logits: &[f32], least: f32) -> Vec<(u32, f32)> {
+    // One number that says both: the higher the logit the lower it is, and then the lower the token.
+    const SIGN: u32 = 1 << 31;
+    let key = |token: u32, logit: f32| {
+        let bits = logit.to_bits();
+        let rising = if bits & SIGN == 0 { bits | SIGN } else { !bits };
+        u64::from(!rising) << 32 | u64::from(token)
+    };
+    let mut keys: Vec<u64> = Vec::new();
+    for (at, logits) in logits.chunks(STRIDE).enumerate() {
+        // Written whether wanted or not: a choice would be guessed wrong too often.
+        let (mut some, mut count) = ([0; STRIDE], 0);
+        for (i, &logit) in logits.iter().enumerate() {
+            some[count] = key((at * STRIDE + i) as u32, logit);
+            count += usize::from(logit >= least);
+        }
+        keys.extend_from_slice(&some[..count]);
+    }
+    keys.sort_unstable();
+    keys.iter().map(|&key| (key as u32, logits[key as u32 as usize])).collect()
+}
+
+multiversion! {
+    /// The largest logit of every stride.
+    fn maxima(logits: &[f32], into: &mut [f32]) = maxima_lanes
+}
+
+#[inline(always)]
+fn maxima_lanes<const FMA: bool>(logits: &[f32], into: &mut [f32]) {
+    let (whole, rest) = logits.as_chunks::<STRIDE>();
+    for at in 0..whole.len() {
+        into[at] = largest(&whole[at]);
+    }
+    if let (Some(last), false) = (into.last_mut(), rest.is_empty()) {
+        *last = rest.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    }
+}
+
 multiversion! {
     /// Both sums over one block.
     fn sums(logits: &[f32], top: f32, scale: f32) -> (f32, f32) = sums_lanes
@@ -135,6 +188,10 @@ mod tests {
             for isa in Isa::available() {
                 let found = survey(isa, &logits, count, scale);
                 prop_assert_eq!(&found.best, &sorted[..count.min(len)], "{}", isa);
+                prop_assert_eq!(&best(isa, &logits, count), &sorted[..count.min(len)], "{}", isa);
+                let least = sorted[count.min(len) - 1].1;
+                let wanted = sorted.partition_point(|&(_, logit)| logit >= least);
+                prop_assert_eq!(&above(&logits, least), &sorted[..wanted]);
                 for (got, want) in [(found.total, sum(1.0)), (found.scaled, sum(scale))] {
                     prop_assert!((got - want).abs() <= 3e-6 * want, "{isa}: {got} for {want}");
                 }
