@@ -82,7 +82,12 @@ pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
 /// or nearly so. Less work than [`exp`].
 #[inline(always)]
 pub(crate) fn exp2<const FMA: bool>(x: f32) -> f32 {
-    let x = if x > EXP2_LEAST { x } else { EXP2_LEAST };
+    exp2_within::<FMA>(if x > EXP2_LEAST { x } else { EXP2_LEAST })
+}
+
+/// [`exp2`] for numbers that are not below [`EXP2_LEAST`]. What is no number stays none.
+#[inline(always)]
+pub(crate) fn exp2_within<const FMA: bool>(x: f32) -> f32 {
     let rounded = x + EXP2_ROUND;
     let r = x - (rounded - EXP2_ROUND);
     let mut p = EXP2[0];

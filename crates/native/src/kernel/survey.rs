@@ -1,7 +1,9 @@
 //! One look at all logits of a row: the best tokens and what all weights sum to.
 
+use std::f32::consts::LOG2_E;
+
 use super::isa::{Isa, multiversion};
-use super::lanes::{LANES, Lanes, exp};
+use super::lanes::{EXP2_LEAST, LANES, Lanes, exp2_within};
 
 /// Logits that are looked at together, in the nearest cache.
 const BLOCK: usize = 64 * LANES;
@@ -35,7 +37,8 @@ pub(crate) fn survey(isa: Isa, logits: &[f32], count: usize, scale: f32) -> Surv
             found.scaled *= (shrink * f64::from(scale)).exp();
             top = best;
         }
-        let (total, scaled) = sums(isa, logits, top, scale);
+        let total = sum(isa, logits, top, LOG2_E);
+        let scaled = if scale == 1.0 { total } else { sum(isa, logits, top, LOG2_E * scale) };
         found.total += f64::from(total);
         found.scaled += f64::from(scaled);
     }
@@ -136,27 +139,28 @@ fn maxima_lanes<const FMA: bool>(logits: &[f32], into: &mut [f32]) {
 }
 
 multiversion! {
-    /// Both sums over one block.
-    fn sums(logits: &[f32], top: f32, scale: f32) -> (f32, f32) = sums_lanes
+    /// The sum of `2^((x - top) * factor)` over one block.
+    fn sum(logits: &[f32], top: f32, factor: f32) -> f32 = sum_lanes
 }
 
 #[inline(always)]
-fn sums_lanes<const FMA: bool>(logits: &[f32], top: f32, scale: f32) -> (f32, f32) {
-    let chunks = logits.chunks_exact(LANES);
-    let weigh = |x: f32| (exp::<FMA>(x - top), exp::<FMA>((x - top) * scale));
-    let rest = chunks.remainder().iter().map(|&x| weigh(x));
-    let (mut total, mut scaled) = rest.fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
-    let mut lanes = [Lanes::ZERO; 2];
-    for chunk in chunks {
+fn sum_lanes<const FMA: bool>(logits: &[f32], top: f32, factor: f32) -> f32 {
+    let weigh = |logit: f32| {
+        let x = (logit - top) * factor;
+        exp2_within::<FMA>(if x < EXP2_LEAST { EXP2_LEAST } else { x })
+    };
+    let (whole, rest) = logits.as_chunks::<LANES>();
+    let mut lanes = Lanes::ZERO;
+    for at in 0..whole.len() {
         for i in 0..LANES {
-            let (plain, other) = weigh(chunk[i]);
-            lanes[0].0[i] += plain;
-            lanes[1].0[i] += other;
+            lanes.0[i] += weigh(whole[at][i]);
         }
     }
-    total += lanes[0].sum();
-    scaled += lanes[1].sum();
-    (total, scaled)
+    let mut sum = lanes.sum();
+    for &logit in rest {
+        sum += weigh(logit);
+    }
+    sum
 }
 
 #[cfg(test)]
