@@ -27,7 +27,7 @@ pub struct Options {
     pub kv_bytes: usize,
     /// Most rows in a step.
     pub rows: usize,
-    /// Most rows that one sequence's prompt takes in a step.
+    /// Most rows that one sequence's prompt takes in a step in which others decode.
     pub chunk: usize,
     /// How keys and values are stored: the only option that changes, a little, what is generated.
     pub kv: KvType,
@@ -35,7 +35,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { threads: 0, kv_bytes: 4 << 30, rows: 256, chunk: 256, kv: KvType::Q16 }
+        Options { threads: 0, kv_bytes: 4 << 30, rows: 256, chunk: 64, kv: KvType::Q16 }
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) struct Pick {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub rows: usize,
-    /// Rows of one sequence.
+    /// Rows of one sequence's prompt while others decode.
     pub chunk: usize,
 }
 
@@ -164,7 +164,13 @@ pub(crate) fn schedule(plots: &mut [Plot], pool: &mut Pool, limits: Limits) -> R
     let order: Vec<(usize, usize)> = plots.iter().enumerate().flat_map(in_order).collect();
     let (resident, absent): (Vec<_>, Vec<_>) =
         order.into_iter().partition(|&(p, s)| plots[p].slots[s].table.len() > 0);
-    let mut step = Step { plots, pool, limits, rows: limits.rows, picks: Vec::new() };
+    // A long step makes those wait who have a token to come; without them, the longer it is the faster a prompt is done.
+    let decodes = |&(p, s): &(usize, usize)| {
+        let slot: &Slot = &plots[p].slots[s];
+        slot.is_runnable() && slot.missing() == 1
+    };
+    let chunk = if resident.iter().any(decodes) { limits.chunk } else { limits.rows };
+    let mut step = Step { plots, pool, chunk, rows: limits.rows, picks: Vec::new() };
     for (at, &who) in resident.iter().enumerate() {
         // Those before it that do not run are waiting; they are disturbed only for the sake of somebody who can run.
         let first = step.picks.is_empty();
@@ -202,7 +208,8 @@ pub(crate) fn schedule(plots: &mut [Plot], pool: &mut Pool, limits: Limits) -> R
 struct Step<'a> {
     plots: &'a mut [Plot],
     pool: &'a mut Pool,
-    limits: Limits,
+    /// Rows that one sequence may take.
+    chunk: usize,
     /// Rows left.
     rows: usize,
     picks: Vec<Pick>,
@@ -240,7 +247,7 @@ impl Step<'_> {
 
     /// Takes a sequence into the step, with pages from `victims` (the last first) where it must.
     fn pick(&mut self, (plot, slot): (usize, usize), victims: &[(usize, usize)]) -> bool {
-        let tokens = self.plots[plot].slots[slot].missing().min(self.limits.chunk).min(self.rows);
+        let tokens = self.plots[plot].slots[slot].missing().min(self.chunk).min(self.rows);
         if tokens == 0 {
             return false;
         }

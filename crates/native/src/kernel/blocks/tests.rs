@@ -128,9 +128,11 @@ mod for_tiles {
         }
         let tensor = Tensor { dtype: DType::Q8_0, shape: vec![outputs, inputs], data: &data };
         let panels = BlockPanels::pack(isa, &tensor).unwrap();
-        for rows in [1, 18] {
+        let mut alone = None;
+        for rows in [1, 18, 40] {
             let x: Vec<f32> = numbers(5, 1, rows * inputs).iter().map(|x| 100.0 + x).collect();
             let out = multiply(isa, &panels, &codes(isa, &x, inputs), rows, outputs);
+            assert_eq!(&out[..outputs], alone.get_or_insert_with(|| out.clone()), "{rows} rows");
             for (x, out) in x.chunks(inputs).zip(out.chunks(outputs)) {
                 for (out, row) in out.iter().zip(data.chunks(tensor.row_bytes())) {
                     let (want, size) = dot(isa, x, DType::Q8_0, row);
