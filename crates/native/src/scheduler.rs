@@ -291,3 +291,46 @@ fn reclaim_finished(plots: &mut [Plot], pool: &mut Pool, needed: usize) -> bool 
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use eager_core::strategy::FullParallel;
+    use eager_core::{Key, Settings};
+
+    use super::*;
+
+    fn plot(prompt: usize) -> Plot {
+        let strategy = Box::new(FullParallel { sequences: 1 });
+        Plot::new(Grove::new(
+            0,
+            Key::prompt(0, 0),
+            vec![1; prompt].into(),
+            Arc::new(Settings::default()),
+            strategy,
+        ))
+    }
+
+    /// Nobody has to wait long for a token because of another's prompt.
+    #[test]
+    fn a_prompt_takes_all_rows_unless_another_decodes() {
+        let mut pool = Pool::new(100, 64);
+        let limits = Limits { rows: 256, chunk: 64 };
+        let rows = |plots: &mut [Plot], pool: &mut Pool| -> Vec<usize> {
+            let picks = schedule(plots, pool, limits).unwrap();
+            for pick in &picks {
+                let slot = &mut plots[pick.plot].slots[pick.slot];
+                slot.computed = slot.table.len();
+            }
+            picks.iter().map(|pick| pick.tokens).collect()
+        };
+        let mut plots = vec![plot(300)];
+        assert_eq!(rows(&mut plots, &mut pool), [256]);
+        assert_eq!(rows(&mut plots, &mut pool), [44]);
+        // The first token came; another prompt comes in beside it.
+        plots[0].slots[0].tokens.push(1);
+        plots.push(plot(300));
+        assert_eq!(rows(&mut plots, &mut pool), [1, 64]);
+    }
+}
