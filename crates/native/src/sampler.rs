@@ -1,7 +1,5 @@
 //! From logits to the most likely tokens and a sampled one.
 
-use std::cmp::Ordering;
-
 use eager_core::{Candidate, Sampling, Token};
 
 use crate::kernel::{Isa, Survey, above, best, survey};
@@ -59,7 +57,7 @@ fn sample(isa: Isa, logits: &[f32], scale: f32, ask: &Ask, found: &Survey) -> (T
     if (1..logits.len()).contains(&sampling.top_k) {
         let sorted = match found.best.get(..sampling.top_k) {
             Some(best) => best.to_vec(),
-            None => sort_more(logits, sampling.top_k),
+            None => best(isa, logits, sampling.top_k),
         };
         return from_all(&sorted, sorted.iter().map(|&(_, logit)| weight(logit)).sum());
     }
@@ -82,22 +80,6 @@ fn sample(isa: Isa, logits: &[f32], scale: f32, ask: &Ask, found: &Survey) -> (T
         let lightest = 0.5 * ((found.scaled - enough) / logits.len() as f64).max(least);
         from_all(&above(logits, top + lightest.ln() as f32 / scale), found.scaled)
     })
-}
-
-/// Best first; among equals the lower number comes first.
-fn before(a: &(Token, f32), b: &(Token, f32)) -> Ordering {
-    b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
-}
-
-/// The `count` best tokens, where so many are wanted that sorting is the fastest way.
-fn sort_more(logits: &[f32], count: usize) -> Vec<(Token, f32)> {
-    let mut tokens: Vec<(Token, f32)> = (0..).zip(logits.iter().copied()).collect();
-    if count < tokens.len() {
-        tokens.select_nth_unstable_by(count, before);
-        tokens.truncate(count);
-    }
-    tokens.sort_unstable_by(before);
-    tokens
 }
 
 /// Of those of the sorted tokens that are kept, the weight that each holds together with all before it.

@@ -38,7 +38,9 @@ pub(crate) fn survey(isa: Isa, logits: &[f32], count: usize, scale: f32) -> Surv
             top = best;
         }
         let total = sum(isa, logits, top, LOG2_E);
-        let scaled = if scale == 1.0 { total } else { sum(isa, logits, top, LOG2_E * scale) };
+        // The best token's distance is zero, which must not meet an infinity.
+        let factor = (LOG2_E * scale).min(f32::MAX);
+        let scaled = if scale == 1.0 { total } else { sum(isa, logits, top, factor) };
         found.total += f64::from(total);
         found.scaled += f64::from(scaled);
     }
@@ -104,7 +106,8 @@ pub(crate) fn above(logits: &[f32], least: f32) -> Vec<(u32, f32)> {
     // One number that says both: the higher the logit the lower it is, and then the lower the token.
     const SIGN: u32 = 1 << 31;
     let key = |token: u32, logit: f32| {
-        let bits = logit.to_bits();
+        // Both zeros are one number.
+        let bits = (logit + 0.0).to_bits();
         let rising = if bits & SIGN == 0 { bits | SIGN } else { !bits };
         u64::from(!rising) << 32 | u64::from(token)
     };
@@ -199,6 +202,15 @@ mod tests {
                 for (got, want) in [(found.total, sum(1.0)), (found.scaled, sum(scale))] {
                     prop_assert!((got - want).abs() <= 3e-6 * want, "{isa}: {got} for {want}");
                 }
+            }
+        }
+
+        /// However low a temperature, the best tokens keep their weight.
+        #[test]
+        fn the_largest_scale_leaves_the_best(len in 1usize..3000) {
+            let logits: Vec<f32> = (0..len).map(|i| -(i.div_ceil(2) as f32)).collect();
+            for isa in Isa::available() {
+                prop_assert_eq!(survey(isa, &logits, 3, f32::MAX).scaled, 1.0, "{}", isa);
             }
         }
 
