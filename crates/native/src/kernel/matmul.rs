@@ -11,6 +11,7 @@ use super::buffer::Buffer;
 use super::floats::FloatPanels;
 use super::isa::Isa;
 use super::results::Results;
+use super::shares::{Shares, Taste};
 use super::sheet::Sheet;
 use crate::load::Tensor;
 use crate::shared_slice::SharedSlice;
@@ -191,36 +192,44 @@ pub(crate) fn matmul_grouped(
     let stride = out.stride();
     let sheet = Sheet::new(out.all_mut(), stride);
     let panels: usize = shape.parts.iter().map(Part::panels).sum();
-    // A matrix unit takes panels one by one. It prepares their weights for all rows of a band: those are as few as there can be.
-    let tiles = isa.has_matrix_unit() && shape.blocks().next().is_some();
-    let wanted = if tiles { MATRIX_TASKS } else { TASKS_PER_THREAD } * threads.count();
-    let (width, least, enough) = if tiles { (1, MATRIX_ROWS, threads.count()) } else { (TILE, TILE, wanted) };
-    // Shares that differ by one at most, the larger ones first: whoever gets the last should not make the others wait.
-    let units = panels.div_ceil(width);
-    let columns = wanted.div_ceil(groups.len().max(1)).min(units).max(1);
-    let share = |column: usize| {
-        let begin = units / columns * column + column.min(units % columns);
-        (begin * width).min(panels)
-    };
-    // Where panels are few, rows are shared out as well: a thread that gets one task more than the others makes them wait.
     let rows = groups.iter().map(|group| group.rows.len()).max().unwrap_or(0);
-    let mut bands = 1;
-    while bands * columns * groups.len() < enough && rows / (2 * bands) >= least {
-        bands *= 2;
-    }
-    let height = rows.div_ceil(bands).next_multiple_of(least).max(least);
-    let bands = rows.div_ceil(height).max(1);
-    threads.run(groups.len() * columns * bands, |_, task| {
-        let group = &groups[task / (columns * bands)];
-        let (column, band) = (task % columns, task / columns % bands);
-        let begin = (group.rows.start + band * height).min(group.rows.end);
-        let rows = begin..group.rows.end.min(begin + height);
+    let shares = Shares::new(panels, rows, groups.len(), taste(isa, threads.count(), shape, rows));
+    threads.run(groups.len() * shares.count(), |_, task| {
+        let group = &groups[task / shares.count()];
+        let (panels, rows) = shares.task(task % shares.count());
+        let within = |row: usize| (group.rows.start + row).min(group.rows.end);
+        let rows = within(rows.start)..within(rows.end);
         // SAFETY: every panel of a group's band is in one task only; columns of different panels are apart, and so are rows of
         // different bands and groups.
-        unsafe {
-            multiply(isa, &weights[group.weights], share(column)..share(column + 1), &rows, x, sheet);
-        }
+        unsafe { multiply(isa, &weights[group.weights], panels, &rows, x, sheet) };
     });
+}
+
+/// What a kernel likes the tasks of such a product to be.
+fn taste(isa: Isa, threads: usize, weights: &Packed, rows: usize) -> Taste {
+    let quantised = weights.blocks().next().is_some();
+    match quantised {
+        // Takes panels one by one. It prepares their weights for all rows of a band: those are as few as there can be.
+        true if isa.has_matrix_unit() => Taste {
+            width: 1,
+            height: MATRIX_ROWS,
+            wanted: MATRIX_TASKS * threads,
+            enough: threads,
+            round: None,
+        },
+        // Prepares them as well.
+        true if isa.unfolds(rows) => Taste {
+            width: TILE,
+            height: TILE,
+            wanted: TASKS_PER_THREAD * threads,
+            enough: threads,
+            round: Some(threads),
+        },
+        _ => {
+            let wanted = TASKS_PER_THREAD * threads;
+            Taste { width: TILE, height: TILE, wanted, enough: wanted, round: None }
+        }
+    }
 }
 
 /// Some rows against some panels of a matrix.

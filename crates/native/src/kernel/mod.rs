@@ -19,6 +19,7 @@ mod matmul;
 mod results;
 mod route;
 mod rows;
+mod shares;
 mod sheet;
 mod survey;
 mod unit;

@@ -15,7 +15,7 @@ use super::{Attention, Out, PAGE, Step};
 use crate::kernel::buffer::Buffer;
 use crate::kernel::isa::{Isa, multiversion};
 use crate::kernel::lanes::LANES;
-use crate::kernel::unit::{Factors, Pairs, on_pairs};
+use crate::kernel::unit::{Factors, Pairs, ask_for, on_pairs};
 
 /// Words of weights in a page.
 const PAGE_WORDS: usize = PAGE / 2;
@@ -186,19 +186,6 @@ fn for_chains(runs: &[Run], mut f: impl FnMut(Range<usize>)) {
         f(at..end);
         at = end;
     }
-}
-
-/// Brings a line into the cache before it is needed, where the machine can be asked to.
-#[inline(always)]
-fn ask_for<T>(line: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: prefetching is a hint that reads nothing and cannot fault; SSE is part of x86-64.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(line.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
 }
 
 /// Which queries of a [`Worker`] meet a page, and where its tokens are in the segment.

@@ -18,7 +18,8 @@ use crate::kernel::lanes::{LANES, ROUND, fma};
 /// said by [`input_of`].
 #[derive(Debug, Default)]
 pub(crate) struct CodeRows {
-    /// For each block: its words, scale, sum of the activations, and sums of the two halves' codes.
+    /// For each block: its words, scale, sum of the activations, sums of the two halves' codes, and (for `winograd`) what the
+    /// products of neighbouring words sum to in each half.
     records: Buffer<i32>,
     blocks: usize,
     /// Words of a row.
@@ -26,7 +27,10 @@ pub(crate) struct CodeRows {
 }
 
 /// Numbers in a record beside the words.
-const EXTRA: usize = 4;
+const EXTRA: usize = 6;
+
+/// The largest code of 16 bits: with any code of a weight added, it is still one of 16 bits.
+pub(super) const MOST: i16 = i16::MAX - 128;
 
 /// The place in its block of number `j` of a word, for words of `per_word` activations.
 pub(super) fn input_of(per_word: usize, word: usize, j: usize) -> usize {
@@ -51,7 +55,8 @@ impl<'a> CodeBlock<'a> {
         self.0[at]
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, target_arch = "x86_64"))]
+    #[inline(always)]
     pub fn words(self) -> &'a [i32] {
         &self.0[..self.0.len() - EXTRA]
     }
@@ -75,6 +80,13 @@ impl<'a> CodeBlock<'a> {
     #[inline(always)]
     pub fn total(self, group: usize, groups: usize) -> i32 {
         if groups == 1 { self.extra(2) + self.extra(3) } else { self.extra(2 + group) }
+    }
+
+    /// What the products of neighbouring words of a group sum to, in 32 bits of it.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub fn crossed(self, group: usize, groups: usize) -> i32 {
+        if groups == 1 { self.extra(4).wrapping_add(self.extra(5)) } else { self.extra(4 + group) }
     }
 }
 
@@ -117,7 +129,10 @@ pub(crate) fn quantise(isa: Isa, x: &[f32], row: &mut [i32], sums: bool) {
     match isa.0 {
         // SAFETY: an `Isa` of this level exists only where the machine reported AVX-512; so for the next.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 | Level::Vnni => unsafe { avx512::shorts(x, row, sums) },
+        Level::Avx512 | Level::Vnni => unsafe { avx512::shorts::<false>(x, row, sums) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Level::Winograd => unsafe { avx512::shorts::<true>(x, row, sums) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Level::Vnni8 => unsafe { avx512::bytes(x, row, sums) },
@@ -153,7 +168,7 @@ fn shorts_lanes<const FMA: bool>(x: &[f32], row: &mut [i32], sums: bool) {
 /// The codes of one block; fills in the end of its record.
 #[inline(always)]
 fn block<const FMA: bool>(x: &[f32; BLOCK], record: &mut [i32], sums: bool) -> [i32; BLOCK] {
-    const MOST: f32 = i16::MAX as f32;
+    let most = f32::from(MOST);
     // Without the sign, bits are ordered as the numbers they stand for, and what is no number is the largest: the scale
     // shows it, and so will the results.
     let mut sizes = [0; LANES];
@@ -162,7 +177,7 @@ fn block<const FMA: bool>(x: &[f32; BLOCK], record: &mut [i32], sums: bool) -> [
         sizes[i] = if a > b { a } else { b };
     }
     let largest = f32::from_bits(fold(sizes, |a, b| if a > b { a } else { b }));
-    let inverse = if largest > 0.0 { MOST / largest } else { 0.0 };
+    let inverse = if largest > 0.0 { most / largest } else { 0.0 };
     let mut codes = [0; BLOCK];
     for i in 0..BLOCK {
         codes[i] = fma::<FMA>(x[i], inverse, ROUND).to_bits() as i32 - ROUND.to_bits() as i32;
@@ -175,7 +190,7 @@ fn block<const FMA: bool>(x: &[f32; BLOCK], record: &mut [i32], sums: bool) -> [
         }
         totals = [fold(halves[0], i32::wrapping_add), fold(halves[1], i32::wrapping_add)];
     }
-    finish(record, largest / MOST, totals);
+    finish(record, largest / most, totals);
     codes
 }
 
@@ -208,22 +223,28 @@ fn fold<T: Copy>(mut lanes: [T; LANES], f: impl Fn(T, T) -> T) -> T {
 mod avx512 {
     use std::arch::x86_64::*;
 
-    use super::{BLOCK, EXTRA, LANES, ROUND, finish};
+    use super::{BLOCK, EXTRA, LANES, MOST, ROUND, finish};
 
-    /// Codes of 16 bits, two to a word.
+    /// Codes of 16 bits, two to a word; with the products of neighbouring words, or without.
     #[target_feature(enable = "avx512f,avx512bw,fma")]
-    pub fn shorts(x: &[f32], row: &mut [i32], sums: bool) {
+    pub fn shorts<const CROSSED: bool>(x: &[f32], row: &mut [i32], sums: bool) {
         const WORDS: usize = BLOCK / 2;
         let (blocks, _) = x.as_chunks::<BLOCK>();
         let (records, _) = row.as_chunks_mut::<{ WORDS + EXTRA }>();
         for at in 0..blocks.len().min(records.len()) {
-            let [a, b] = codes(&blocks[at], f32::from(i16::MAX), &mut records[at], sums);
+            let [a, b] = codes(&blocks[at], f32::from(MOST), &mut records[at], sums);
             // Both halves have the first eight of their sixteen below, the others above.
             let low = _mm512_shuffle_i64x2::<0b01_00_01_00>(a, b);
             let high = _mm512_slli_epi32::<16>(_mm512_shuffle_i64x2::<0b11_10_11_10>(a, b));
             let words = _mm512_mask_blend_epi16(0xaaaa_aaaa, low, high);
             // SAFETY: writes the 64 bytes of the record's first sixteen numbers.
             unsafe { _mm512_storeu_si512(records[at][..WORDS].as_mut_ptr().cast(), words) };
+            if CROSSED {
+                // Every product is there twice, in the lanes of both words: one of them is kept.
+                let products = _mm512_madd_epi16(words, _mm512_shuffle_epi32::<0b10_11_00_01>(words));
+                records[at][WORDS + 4] = _mm512_mask_reduce_add_epi32(0x0055, products);
+                records[at][WORDS + 5] = _mm512_mask_reduce_add_epi32(0x5500, products);
+            }
         }
     }
 

@@ -11,10 +11,10 @@ use super::BlockPanels;
 use super::planes::Planes;
 use super::table::Kind;
 use super::tile::by_kind;
-use super::unfold::{Ahead, ask_for};
+use super::unfold::Ahead;
 use crate::kernel::sheet::Columns;
-use crate::kernel::unit::LANES;
 use crate::kernel::unit::amx::{self, Nothing, One, Shape, Sums, TILE, Tiles, Two};
+use crate::kernel::unit::{LANES, ask_for};
 
 /// Steps of 64 inputs whose sums 32 bits hold, whatever the numbers.
 const STEPS: usize = 512;
@@ -108,7 +108,7 @@ impl Work<'_, '_> {
             self.norms = weights.norms[panel];
             // A line for a panel: too few for the processor to see that there will be more.
             if let Some(later) = weights.norms.get(panel + 2) {
-                ask_for(later.as_ptr().cast());
+                ask_for(later.as_ptr());
             }
             // SAFETY: the registers have the shape of so many rows.
             unsafe {

@@ -20,6 +20,8 @@ mod table;
 mod tile;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod unfold;
+#[cfg(target_arch = "x86_64")]
+mod winograd;
 
 use std::ops::Range;
 
@@ -41,6 +43,8 @@ use place::Place;
 use table::{Kind, Table, TablePart, TablePartMut};
 
 pub(crate) use codes::{CodeRows, quantise};
+#[cfg(target_arch = "x86_64")]
+pub(super) use winograd::LEAST_ROWS as WINOGRAD_ROWS;
 
 /// Inputs that share a scale.
 pub(super) const BLOCK: usize = RUN;
@@ -245,6 +249,14 @@ impl BlockPanels {
                 Level::Vnni => unsafe { vnni(x, rows, some, column, out) },
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: as above.
+                Level::Winograd => unsafe {
+                    // What is too little for it is left to the other, which gives the same results.
+                    let (many, rest) = winograd::suitable(rows, some);
+                    winograd(x, many, some, column, out);
+                    vnni(x, rest, some, column, out);
+                },
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: as above.
                 Level::Vnni8 => unsafe { vnni8(x, rows, some, column, out) },
                 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
                 Level::Amx => unreachable!("multiplied above"),
@@ -253,9 +265,9 @@ impl BlockPanels {
     }
 }
 
-/// Defines a function that multiplies on one vector unit, compiled for it.
+/// Defines a function that multiplies in one way on one vector unit, compiled for it.
 macro_rules! compiled_for {
-    ($name:ident, $unit:ty $(, $features:literal)?) => {
+    ($name:ident, $way:ident, $unit:ty $(, $features:literal)?) => {
         $(#[target_feature(enable = $features)])?
         fn $name(
             x: &CodeRows,
@@ -273,7 +285,7 @@ macro_rules! compiled_for {
                 out: &mut Columns<'_>,
             ) {
                 // SAFETY: these are the unit's instructions.
-                unsafe { tile::multiply::<$unit, K, CODES, MINS>(x, rows, panels, first_column, out) }
+                unsafe { $way::multiply::<$unit, K, CODES, MINS>(x, rows, panels, first_column, out) }
             }
             let Some(first) = panels.first() else { return };
             tile::by_kind!(first, of_kind(x, rows, panels, first_column, out))
@@ -281,17 +293,19 @@ macro_rules! compiled_for {
     };
 }
 
-compiled_for!(portable, unit::Plain);
+compiled_for!(portable, tile, unit::Plain);
 #[cfg(target_arch = "aarch64")]
-compiled_for!(neon, unit::neon::Neon);
+compiled_for!(neon, tile, unit::neon::Neon);
 #[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, Avx2, "avx2,fma,f16c");
+compiled_for!(avx2, tile, Avx2, "avx2,fma,f16c");
 #[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, Avx512, "avx512f,avx512bw,avx512dq,avx512vl,fma,f16c");
+compiled_for!(avx512, tile, Avx512, "avx512f,avx512bw,avx512dq,avx512vl,fma,f16c");
 #[cfg(target_arch = "x86_64")]
-compiled_for!(vnni, Vnni, "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c");
+compiled_for!(vnni, tile, Vnni, "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c");
 #[cfg(target_arch = "x86_64")]
-compiled_for!(vnni8, Vnni8, "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c");
+compiled_for!(winograd, winograd, Vnni, "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c");
+#[cfg(target_arch = "x86_64")]
+compiled_for!(vnni8, tile, Vnni8, "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c");
 
 #[cfg(test)]
 pub(super) mod tests;

@@ -291,7 +291,7 @@ proptest! {
             }
         }
         for isa in Isa::available().into_iter().filter(|isa| !isa.has_matrix_unit()) {
-            let most = if isa.is_rough() { f32::from(i8::MAX) } else { f32::from(i16::MAX) };
+            let most = if isa.is_rough() { f32::from(i8::MAX) } else { f32::from(codes::MOST) };
             let rows = codes(isa, &x, blocks * BLOCK);
             for (b, ((scale, codes), x)) in coded(isa, &x).into_iter().zip(x.chunks(BLOCK)).enumerate() {
                 let largest = x.iter().fold(0f32, |a, b| a.max(b.abs()));

@@ -11,7 +11,7 @@ use super::tile::{BYTES, LISTED, NIBBLES, by_kind, groups};
 use super::{BlockPanels, Panel};
 use crate::kernel::unit::amx::{self, Parts, TILE, Tiles};
 use crate::kernel::unit::avx512::{Vnni8, nibble_quads, strip};
-use crate::kernel::unit::{LANES, Line, Unit};
+use crate::kernel::unit::{LANES, Line, Unit, ask_for};
 use crate::load::runs::Codes;
 
 /// Lines that are asked for ahead of the one in use: fetching one from memory takes about as long as working through so many.
@@ -216,20 +216,13 @@ impl<'a, K: Kind> Unfold<'a, K> {
         let count = if CODES == LISTED { 4 } else { CODES };
         let lines = &self.lines[block * count..][..count];
         for line in AT * count / 4..(AT + 1) * count / 4 {
-            ask_for(lines.as_ptr().wrapping_add(line + AHEAD).cast());
+            ask_for(lines.as_ptr().wrapping_add(line + AHEAD));
         }
         let first = words::<CODES, 0>(lines, AT, self.list);
         put::<MINS>(first, numbers, [&mut upper[2 * AT], &mut lower[2 * AT]]);
         let second = words::<CODES, 1>(lines, AT, self.list);
         put::<MINS>(second, numbers, [&mut upper[2 * AT + 1], &mut lower[2 * AT + 1]]);
     }
-}
-
-/// Brings a line into the cache before it is needed. It may lie behind the panel, where the next begins if there is one.
-#[inline(always)]
-pub(super) fn ask_for(line: *const u8) {
-    // SAFETY: prefetching is a hint that reads nothing and cannot fault; SSE is part of x86-64.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
 }
 
 /// Multiplies codes, and puts the upper bytes of what comes out into a line of the first tile, and the lower ones into the

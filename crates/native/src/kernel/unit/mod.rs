@@ -48,7 +48,7 @@ pub(crate) enum Factors<'a> {
     Exponents(&'a [u8; LANES]),
 }
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(target_arch = "x86_64")]
 impl Factors<'_> {
     /// Where they are.
     #[inline(always)]
@@ -60,6 +60,20 @@ impl Factors<'_> {
             Factors::Exponents(exponents) => exponents.as_ptr(),
         }
     }
+}
+
+/// Brings a line into the cache before it is needed, where the machine can be asked to. It may be any place: one that is not
+/// there is not read.
+#[inline(always)]
+pub(crate) fn ask_for<T>(line: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: prefetching is a hint that reads nothing and cannot fault; SSE is part of x86-64.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(line.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
 }
 
 /// A vector unit. Every operation acts on 16 lanes.
@@ -169,7 +183,7 @@ macro_rules! on_pairs {
                 Level::Avx512 => unsafe { avx512::<$t>($($arg),*) },
                 // SAFETY: see above.
                 #[cfg(target_arch = "x86_64")]
-                Level::Vnni | Level::Vnni8 => unsafe { vnni::<$t>($($arg),*) },
+                Level::Vnni | Level::Winograd | Level::Vnni8 => unsafe { vnni::<$t>($($arg),*) },
                 // SAFETY: see above.
                 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
                 Level::Amx => unsafe { vnni::<$t>($($arg),*) },
