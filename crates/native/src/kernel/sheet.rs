@@ -45,7 +45,7 @@ pub(super) struct Columns<'a> {
 impl Columns<'_> {
     /// Asks for the place of what will be put there, which another processor may have: what is written after that would
     /// otherwise have to wait as well.
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub fn expect(&mut self, row: usize, first: usize) {
         let at = (row * self.sheet.width + self.first + first).min(self.sheet.rows * self.sheet.width);

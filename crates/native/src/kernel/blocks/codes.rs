@@ -117,9 +117,23 @@ impl CodeRows {
         Planes { words: &self.records, inputs: self.blocks * BLOCK }
     }
 
+    /// All of them, to be read.
+    pub(super) fn view(&self) -> CodeView<'_> {
+        CodeView { records: &self.records, blocks: self.blocks }
+    }
+}
+
+/// The blocks of all rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CodeView<'a> {
+    records: &'a [i32],
+    blocks: usize,
+}
+
+impl<'a> CodeView<'a> {
     /// Block `block` of a row; every block of it has `words` words.
     #[inline(always)]
-    pub(super) fn block(&self, row: usize, block: usize, words: usize) -> CodeBlock<'_> {
+    pub fn block(self, row: usize, block: usize, words: usize) -> CodeBlock<'a> {
         CodeBlock(&self.records[(row * self.blocks + block) * (words + EXTRA)..][..words + EXTRA])
     }
 }
@@ -155,7 +169,7 @@ fn shorts_lanes<const FMA: bool>(x: &[f32], row: &mut [i32], sums: bool) {
     let (records, _) = row.as_chunks_mut::<{ BLOCK / 2 + EXTRA }>();
     for (x, record) in blocks.iter().zip(records) {
         let x = black_box(x);
-        let codes = block::<FMA>(x, record, sums);
+        let codes = block::<FMA, _>(x, record, sums);
         for half in 0..2 {
             for k in 0..LANES / 2 {
                 let (low, high) = (codes[half * LANES + k], codes[half * LANES + LANES / 2 + k]);
@@ -167,7 +181,7 @@ fn shorts_lanes<const FMA: bool>(x: &[f32], row: &mut [i32], sums: bool) {
 
 /// The codes of one block; fills in the end of its record.
 #[inline(always)]
-fn block<const FMA: bool>(x: &[f32; BLOCK], record: &mut [i32], sums: bool) -> [i32; BLOCK] {
+fn block<const FMA: bool, const N: usize>(x: &[f32; BLOCK], record: &mut [i32; N], sums: bool) -> [i32; BLOCK] {
     let most = f32::from(MOST);
     // Without the sign, bits are ordered as the numbers they stand for, and what is no number is the largest: the scale
     // shows it, and so will the results.
@@ -182,27 +196,30 @@ fn block<const FMA: bool>(x: &[f32; BLOCK], record: &mut [i32], sums: bool) -> [
     for i in 0..BLOCK {
         codes[i] = fma::<FMA>(x[i], inverse, ROUND).to_bits() as i32 - ROUND.to_bits() as i32;
     }
-    let mut totals = [0; 2];
+    let mut totals = [0; 4];
     if sums {
         let mut halves = [[0; LANES]; 2];
         for i in 0..LANES {
             (halves[0][i], halves[1][i]) = (codes[i], codes[LANES + i]);
         }
-        totals = [fold(halves[0], i32::wrapping_add), fold(halves[1], i32::wrapping_add)];
+        totals[0] = fold(halves[0], i32::wrapping_add);
+        totals[1] = fold(halves[1], i32::wrapping_add);
     }
     finish(record, largest / most, totals);
     codes
 }
 
-/// Fills in the end of a record: the scale, and what the codes of its halves sum to. Sums overflow only where an activation is no
-/// number, which the scale then shows, or where the largest is next to nothing.
+/// Fills in the end of a record: the scale, what the codes of its halves sum to, and the products of neighbouring words. Sums
+/// overflow only where an activation is no number, which the scale then shows, or where the largest is next to nothing.
 #[inline(always)]
-fn finish(record: &mut [i32], scale: f32, totals: [i32; 2]) {
-    let at = record.len() - EXTRA;
+fn finish<const N: usize>(record: &mut [i32; N], scale: f32, totals: [i32; 4]) {
+    let at = N - EXTRA;
     record[at] = scale.to_bits() as i32;
     record[at + 1] = (scale * totals[0].wrapping_add(totals[1]) as f32).to_bits() as i32;
-    record[at + 2] = totals[0];
-    record[at + 3] = totals[1];
+    // One by one: a call for all of them would take longer than everything else here.
+    for i in 0..totals.len() {
+        record[at + 2 + i] = totals[i];
+    }
 }
 
 /// Lanes into one, by halves.
@@ -232,19 +249,20 @@ mod avx512 {
         let (blocks, _) = x.as_chunks::<BLOCK>();
         let (records, _) = row.as_chunks_mut::<{ WORDS + EXTRA }>();
         for at in 0..blocks.len().min(records.len()) {
-            let [a, b] = codes(&blocks[at], f32::from(MOST), &mut records[at], sums);
+            let (scale, [a, b]) = codes(&blocks[at], f32::from(MOST));
             // Both halves have the first eight of their sixteen below, the others above.
             let low = _mm512_shuffle_i64x2::<0b01_00_01_00>(a, b);
             let high = _mm512_slli_epi32::<16>(_mm512_shuffle_i64x2::<0b11_10_11_10>(a, b));
             let words = _mm512_mask_blend_epi16(0xaaaa_aaaa, low, high);
             // SAFETY: writes the 64 bytes of the record's first sixteen numbers.
             unsafe { _mm512_storeu_si512(records[at][..WORDS].as_mut_ptr().cast(), words) };
+            let mut crossed = _mm512_setzero_si512();
             if CROSSED {
                 // Every product is there twice, in the lanes of both words: one of them is kept.
-                let products = _mm512_madd_epi16(words, _mm512_shuffle_epi32::<0b10_11_00_01>(words));
-                records[at][WORDS + 4] = _mm512_mask_reduce_add_epi32(0x0055, products);
-                records[at][WORDS + 5] = _mm512_mask_reduce_add_epi32(0x5500, products);
+                let neighbours = _mm512_shuffle_epi32::<0b10_11_00_01>(words);
+                crossed = _mm512_maskz_mov_epi32(0x5555, _mm512_madd_epi16(words, neighbours));
             }
+            finish(&mut records[at], scale, if CROSSED || sums { totals(a, b, crossed) } else { [0; 4] });
         }
     }
 
@@ -257,7 +275,10 @@ mod avx512 {
         // The four quarters of a half become the four bytes of its words.
         let up = _mm512_set_epi32(24, 24, 24, 24, 16, 16, 16, 16, 8, 8, 8, 8, 0, 0, 0, 0);
         for at in 0..blocks.len().min(records.len()) {
-            let halves = codes(&blocks[at], f32::from(i8::MAX), &mut records[at], sums);
+            let (scale, halves) = codes(&blocks[at], f32::from(i8::MAX));
+            let [a, b] = halves;
+            let none = _mm512_setzero_si512();
+            finish(&mut records[at], scale, if sums { totals(a, b, none) } else { [0; 4] });
             for half in 0..2 {
                 let bytes = _mm512_sllv_epi32(_mm512_and_si512(halves[half], _mm512_set1_epi32(0xff)), up);
                 let two = _mm512_or_si512(bytes, _mm512_shuffle_i64x2::<0b00_00_11_10>(bytes, bytes));
@@ -269,10 +290,10 @@ mod avx512 {
         }
     }
 
-    /// The codes of a block's halves, of which the largest becomes `most`; fills in the end of its record.
+    /// The scale and the codes of a block's halves, of which the largest becomes `most`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,fma")]
-    fn codes(x: &[f32; BLOCK], most: f32, record: &mut [i32], sums: bool) -> [__m512i; 2] {
+    fn codes(x: &[f32; BLOCK], most: f32) -> (f32, [__m512i; 2]) {
         // SAFETY: each reads the 64 bytes of sixteen numbers.
         let (a, b) = unsafe { (_mm512_loadu_ps(x[..LANES].as_ptr()), _mm512_loadu_ps(x[LANES..].as_ptr())) };
         let size = |x: __m512| _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(i32::MAX));
@@ -283,12 +304,28 @@ mod avx512 {
             let rounded = _mm512_castps_si512(_mm512_fmadd_ps(x, inverse, round));
             _mm512_sub_epi32(rounded, _mm512_castps_si512(round))
         };
-        let codes = [code(a), code(b)];
-        let mut totals = [0; 2];
-        if sums {
-            totals = [_mm512_reduce_add_epi32(codes[0]), _mm512_reduce_add_epi32(codes[1])];
-        }
-        finish(record, largest / most, totals);
-        codes
+        (largest / most, [code(a), code(b)])
+    }
+
+    /// What the lanes of `a` and of `b` sum to, and those of either half of `c`: all four at once.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn totals(a: __m512i, b: __m512i, c: __m512i) -> [i32; 4] {
+        let eights = _mm512_add_epi32(
+            _mm512_shuffle_i64x2::<0b01_00_01_00>(a, b),
+            _mm512_shuffle_i64x2::<0b11_10_11_10>(a, b),
+        );
+        let fours = _mm512_add_epi32(
+            _mm512_shuffle_i64x2::<0b10_00_10_00>(eights, c),
+            _mm512_shuffle_i64x2::<0b11_01_11_01>(eights, c),
+        );
+        let twos = _mm512_add_epi32(fours, _mm512_shuffle_epi32::<0b01_00_11_10>(fours));
+        let ones = _mm512_add_epi32(twos, _mm512_shuffle_epi32::<0b10_11_00_01>(twos));
+        let firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+        let mut totals = [0; 4];
+        let found = _mm512_castsi512_si128(_mm512_permutexvar_epi32(firsts, ones));
+        // SAFETY: writes the 16 bytes of four numbers.
+        unsafe { _mm_storeu_si128(totals.as_mut_ptr().cast(), found) };
+        totals
     }
 }

@@ -38,6 +38,7 @@ use super::unit::{
 use crate::load::runs::{self, Codes, RUN, Scales};
 use crate::load::{DType, Tensor};
 
+use codes::CodeView;
 use mapped::Mapped;
 use place::Place;
 use table::{Kind, Table, TablePart, TablePartMut};
@@ -225,6 +226,7 @@ impl BlockPanels {
             // SAFETY: an `Isa` of this level exists only where the machine reported these features.
             return unsafe { matrix::multiply(x.planes(), rows, self, panels, out) };
         }
+        let x = x.view();
         for first in panels.clone().step_by(tile::WIDE) {
             let count = (panels.end - first).min(tile::WIDE);
             let mut some = [self.panel(first); tile::WIDE];
@@ -270,7 +272,7 @@ macro_rules! compiled_for {
     ($name:ident, $way:ident, $unit:ty $(, $features:literal)?) => {
         $(#[target_feature(enable = $features)])?
         fn $name(
-            x: &CodeRows,
+            x: CodeView<'_>,
             rows: Range<usize>,
             panels: &[Panel<'_>],
             first_column: usize,
@@ -278,7 +280,7 @@ macro_rules! compiled_for {
         ) {
             $(#[target_feature(enable = $features)])?
             fn of_kind<K: Kind, const CODES: usize, const MINS: bool>(
-                x: &CodeRows,
+                x: CodeView<'_>,
                 rows: Range<usize>,
                 panels: &[Panel<'_>],
                 first_column: usize,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::codes::{CodeBlock, CodeRows};
+use super::codes::{CodeBlock, CodeView};
 use super::place::PAIRS;
 use super::table::Kind;
 use super::{BLOCK, Panel};
@@ -105,7 +105,7 @@ impl<'a, K: Kind, const PANELS: usize> Side<'a, K, PANELS> {
 /// The machine must have the unit's instructions.
 #[inline(always)]
 pub(super) unsafe fn multiply<U: Unit, K: Kind, const CODES: usize, const MINS: bool>(
-    x: &CodeRows,
+    x: CodeView<'_>,
     rows: Range<usize>,
     panels: &[Panel<'_>],
     first_column: usize,
@@ -137,7 +137,7 @@ pub(super) unsafe fn multiply<U: Unit, K: Kind, const CODES: usize, const MINS: 
 /// The machine must have the unit's instructions.
 #[inline(always)]
 unsafe fn tiles<U: Unit, K: Kind, const PANELS: usize, const CODES: usize, const MINS: bool>(
-    x: &CodeRows,
+    x: CodeView<'_>,
     rows: &Range<usize>,
     side: &Side<'_, K, PANELS>,
     column: usize,
@@ -177,7 +177,7 @@ unsafe fn walk<
     const CODES: usize,
     const MINS: bool,
 >(
-    x: &CodeRows,
+    x: CodeView<'_>,
     first: usize,
     side: &Side<'_, K, PANELS>,
     first_column: usize,

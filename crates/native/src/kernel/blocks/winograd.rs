@@ -16,7 +16,7 @@ use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::codes::CodeRows;
+use super::codes::CodeView;
 use super::place::PAIRS;
 use super::table::Kind;
 use super::tile::{BYTES, LISTED, NIBBLES, TWO, groups};
@@ -69,7 +69,7 @@ pub(super) fn suitable(rows: Range<usize>, panels: &[Panel<'_>]) -> (Range<usize
 /// The machine must have AVX-512 with VNNI.
 #[inline(always)]
 pub(super) unsafe fn multiply<U, K, const CODES: usize, const MINS: bool>(
-    x: &CodeRows,
+    x: CodeView<'_>,
     rows: Range<usize>,
     panels: &[Panel<'_>],
     first_column: usize,
@@ -94,7 +94,7 @@ pub(super) unsafe fn multiply<U, K, const CODES: usize, const MINS: bool>(
 /// The machine must have AVX-512 with VNNI.
 #[inline(always)]
 unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
-    x: &CodeRows,
+    x: CodeView<'_>,
     rows: Range<usize>,
     panels: &[Panel<'_>; PANELS],
     first_column: usize,
@@ -117,13 +117,16 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
             tile.write(Results([[[0.0; LANES]; PANELS]; ROWS]));
         }
         let mut unfolded: Unfolded = std::mem::zeroed();
-        for b in 0..panels[0].lines.len() / lines {
+        let blocks = panels[0].lines.len() / lines;
+        for b in 0..blocks {
             for p in 0..PANELS {
                 let (scales, mins) =
                     (K::of(panels[p].scales), K::of(panels[p].mins.unwrap_or(panels[p].scales)));
                 let lines = &panels[p].lines[b * lines..][..lines];
+                // What is unfolded next: the block behind this one, or the first of the panel that takes this one's place.
+                let panels_between = if b + 1 == blocks { PANELS - 1 } else { 0 };
                 for at in 0..lines.len() {
-                    ask_for(lines.as_ptr().wrapping_add(lines.len() + at));
+                    ask_for(lines.as_ptr().wrapping_add((1 + panels_between * blocks) * lines.len() + at));
                 }
                 unfold::<U, CODES>(&panels[p], lines, p, &mut unfolded);
                 for g in 0..groups {
@@ -140,37 +143,42 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
             for first in rows.clone().step_by(ROWS) {
                 let results = results[(first - rows.start) / ROWS].assume_init_mut();
                 // Plain arrays and loops throughout: `map` is not always inlined into code for a vector unit.
-                let block = |r: usize| x.block(first + r, b, WORDS);
-                let blocks = [block(0), block(1), block(2), block(3)];
+                let of_row = |r: usize| x.block(first + r, b, WORDS);
+                let block = [of_row(0), of_row(1), of_row(2), of_row(3)];
                 for r in 0..ROWS {
-                    // The next block of the row, which lies behind this one.
-                    let words = blocks[r].words().as_ptr();
+                    // The next block of the row, which lies behind this one; or in the end, where the results go.
+                    let words = block[r].words().as_ptr();
                     ask_for(words.wrapping_add(2 * WORDS));
                     ask_for(words.wrapping_add(3 * WORDS));
+                    if b + 1 == blocks {
+                        for p in 0..PANELS {
+                            out.expect(first + r, first_column + p * LANES);
+                        }
+                    }
                 }
                 for g in 0..groups {
                     let mut sums = [[U::begin(0); PANELS]; ROWS];
                     let mut words = [std::ptr::null(); ROWS];
                     let pairs = g * WORDS / 2 / groups..(g + 1) * WORDS / 2 / groups;
                     for r in 0..ROWS {
-                        let minus = surplus.wrapping_mul(blocks[r].total(g, groups));
-                        let begin = U::begin(minus.wrapping_add(blocks[r].crossed(g, groups)).wrapping_neg());
+                        let minus = surplus.wrapping_mul(block[r].total(g, groups));
+                        let begin = U::begin(minus.wrapping_add(block[r].crossed(g, groups)).wrapping_neg());
                         for p in 0..PANELS {
                             sums[r][p] = _mm512_add_epi32(unfolded.begins[g][p], begin);
                         }
-                        words[r] = blocks[r].words()[2 * pairs.start..2 * pairs.end].as_ptr();
+                        words[r] = block[r].words()[2 * pairs.start..2 * pairs.end].as_ptr();
                     }
                     add_pairs(&mut sums, &unfolded.codes[pairs], words);
                     for r in 0..ROWS {
                         for p in 0..PANELS {
-                            let (scales, scale) = (unfolded.scales[g][p], blocks[r].scale());
+                            let (scales, scale) = (unfolded.scales[g][p], block[r].scale());
                             let result = &mut results.0[r][p];
                             let mut sum =
                                 U::add_sums(_mm512_load_ps(result.as_ptr()), sums[r][p], scales, scale);
                             // All minima after all sums, as in any other kernel.
                             if MINS && g == groups - 1 {
                                 for g in 0..groups {
-                                    sum = U::add_scaled(sum, unfolded.mins[g][p], blocks[r].sum(g, groups));
+                                    sum = U::add_scaled(sum, unfolded.mins[g][p], block[r].sum(g, groups));
                                 }
                             }
                             _mm512_store_ps(result.as_mut_ptr(), sum);
