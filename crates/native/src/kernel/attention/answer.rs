@@ -15,13 +15,14 @@ use super::{Attention, Out, PAGE, Step};
 use crate::kernel::buffer::Buffer;
 use crate::kernel::isa::{Isa, multiversion};
 use crate::kernel::lanes::LANES;
-use crate::kernel::unit::{Factors, Pairs, ask_for, on_pairs};
+use crate::kernel::unit::{Factors, Pairs, ask_for_later, on_pairs};
 
 /// Words of weights in a page.
 const PAGE_WORDS: usize = PAGE / 2;
 
-/// Pages that are asked for ahead of the one in use: it takes longer to fetch one from memory than to work through it.
-const AHEAD: usize = 4;
+/// Pages that are asked for ahead of the one in use, into the second cache: it takes longer to fetch one from memory than to work
+/// through it, and the first cache cannot wait for so many lines.
+const AHEAD: usize = 8;
 
 /// A thread's memory.
 #[derive(Debug, Default)]
@@ -309,9 +310,9 @@ unsafe fn score_some<U: Pairs, T: Code, const N: usize, const PAGES: usize>(
         keys[p] = &pages.0[at + p].keys[..words];
         ahead[p] = if first { pages.keys_ahead(at + p) } else { keys[p] }.as_ptr();
         if let (true, Some(page)) = (first, pages.0.get(at + p + AHEAD)) {
-            ask_for(page.key_scales);
+            ask_for_later(page.key_scales);
             // Those are wanted soon after, by the softmax.
-            ask_for(page.value_scales);
+            ask_for_later(page.value_scales);
         }
     }
     // SAFETY: the caller vouches for the instructions.
@@ -323,7 +324,7 @@ unsafe fn score_some<U: Pairs, T: Code, const N: usize, const PAGES: usize>(
                 codes[p] = T::pairs::<U>(&keys[p][word]);
             }
             for p in 0..PAGES {
-                ask_for(ahead[p].wrapping_add(word));
+                ask_for_later(ahead[p].wrapping_add(word));
             }
             for n in 0..N {
                 // Read once for all pages.
@@ -445,7 +446,7 @@ unsafe fn weigh_lanes<U: Pairs, T: Code, const N: usize, const WIDE: usize>(
                     codes[w] = T::pairs::<U>(&values[w]);
                 }
                 for w in 0..WIDE {
-                    ask_for(ahead.wrapping_add(pair * lanes + lane + w));
+                    ask_for_later(ahead.wrapping_add(pair * lanes + lane + w));
                 }
                 for n in 0..N {
                     // Read once for all lanes.

@@ -62,8 +62,8 @@ impl Factors<'_> {
     }
 }
 
-/// Brings a line into the cache before it is needed, where the machine can be asked to. It may be any place: one that is not
-/// there is not read.
+/// Brings a line into the first cache before it is needed, where the machine can be asked to. It may be any place: one that is
+/// not there is not read.
 #[inline(always)]
 pub(crate) fn ask_for<T>(line: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -71,6 +71,19 @@ pub(crate) fn ask_for<T>(line: *const T) {
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(line.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
+
+/// Brings a line into the second cache, which can wait for more of them at a time than the first.
+#[inline(always)]
+pub(crate) fn ask_for_later<T>(line: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as above.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(line.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;
