@@ -351,8 +351,10 @@ multiversion! {
 
 #[inline(always)]
 fn to_floats_lanes<const FMA: bool>(sums: &[i32], scale: f32, out: &mut [f32]) {
-    for (out, sum) in out.iter_mut().zip(sums) {
-        *out = *sum as f32 * scale;
+    // A plain loop: iterators are not always inlined into code for a vector unit.
+    let sums = &sums[..out.len()];
+    for i in 0..out.len() {
+        out[i] = sums[i] as f32 * scale;
     }
 }
 

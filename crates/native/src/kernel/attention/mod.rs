@@ -159,8 +159,10 @@ fn merge_lanes<const FMA: bool>(
         let [own, weight] = answers.weights[at];
         let share = exp2::<FMA>(own - top);
         total = fma::<FMA>(weight, share, total);
-        for (out, sum) in out.iter_mut().zip(&answers.sums[at * width..][..width]) {
-            *out = fma::<FMA>(*sum, share, *out);
+        // A plain loop: iterators are not always inlined into code for a vector unit.
+        let sums = &answers.sums[at * width..][..out.len()];
+        for i in 0..out.len() {
+            out[i] = fma::<FMA>(sums[i], share, out[i]);
         }
     }
     let part = 1.0 / total;

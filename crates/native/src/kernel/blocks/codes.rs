@@ -181,7 +181,11 @@ fn shorts_lanes<const FMA: bool>(x: &[f32], row: &mut [i32], sums: bool) {
 
 /// The codes of one block; fills in the end of its record.
 #[inline(always)]
-fn block<const FMA: bool, const N: usize>(x: &[f32; BLOCK], record: &mut [i32; N], sums: bool) -> [i32; BLOCK] {
+fn block<const FMA: bool, const N: usize>(
+    x: &[f32; BLOCK],
+    record: &mut [i32; N],
+    sums: bool,
+) -> [i32; BLOCK] {
     let most = f32::from(MOST);
     // Without the sign, bits are ordered as the numbers they stand for, and what is no number is the largest: the scale
     // shows it, and so will the results.
