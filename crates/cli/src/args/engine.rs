@@ -21,8 +21,8 @@ pub struct EngineArgs {
     /// Most tokens computed in one step, over all sequences
     #[arg(long, default_value_t = 256, value_parser = at_least_one)]
     pub rows: usize,
-    /// Instructions to use: amx, vnni, avx512, avx2, neon or portable; or vnni8, which is faster but rounds activations to 8 bits
-    /// [default: the best that do not; amx where a step can have six rows or more]
+    /// Instructions to use: amx, winograd, vnni, avx512, avx2, neon or portable; or vnni8, which is faster but rounds activations
+    /// to 8 bits [default: the best that do not; amx where a step can have six rows or more]
     #[arg(long, env = "EAGER_KERNEL")]
     pub kernel: Option<String>,
 }

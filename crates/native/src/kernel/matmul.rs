@@ -23,6 +23,8 @@ const ROW_BLOCK: usize = 64;
 const TASKS_PER_THREAD: usize = 8;
 /// The same for a matrix unit, which begins slowly: of a task's first weights, none were asked for ahead.
 const MATRIX_TASKS: usize = 4;
+/// Tiles' widths that are a short task.
+const SHORT_TASK: usize = 2;
 /// Panels and rows of a whole tile, which is how most units multiply them.
 const TILE: usize = 4;
 /// Rows that a matrix unit multiplies together.
@@ -217,11 +219,12 @@ fn taste(isa: Isa, threads: usize, weights: &Packed, rows: usize) -> Taste {
             enough: threads,
             round: None,
         },
-        // Prepares them as well.
+        // Prepares them as well. Tasks are short all the same: one that another process interrupts is not waited for long.
         true if isa.unfolds(rows) => Taste {
             width: TILE,
             height: TILE,
-            wanted: TASKS_PER_THREAD * threads,
+            wanted: (TASKS_PER_THREAD * threads)
+                .max(weights.outputs / (SHORT_TASK * TILE * BlockPanels::WIDTH)),
             enough: threads,
             round: Some(threads),
         },
