@@ -45,7 +45,7 @@ pub enum PeaksError {
     Memory { threads: usize, bytes: usize },
 }
 
-/// Measures with so many threads (0: one for each processor), for about this long per test.
+/// Measures with so many threads (0: one for each processor), for about this long per test; memory takes two.
 pub fn peaks(threads: usize, each: Duration) -> Result<Peaks, PeaksError> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)

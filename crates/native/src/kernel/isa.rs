@@ -80,7 +80,7 @@ impl Isa {
     }
 
     /// The best for steps of at most so many rows. The matrix unit has to prepare weights at a cost that a few rows do not
-    /// earn back; the others multiply them as they are.
+    /// earn back, and rounds otherwise; the others multiply a few rows with weights as they are.
     pub fn for_rows(rows: usize) -> Isa {
         /// From so many rows on it is faster (`cargo bench -p eager-native`).
         const MANY: usize = 6;
@@ -104,9 +104,12 @@ impl Isa {
     /// Are quantised weights prepared before so many rows are multiplied with them?
     pub(super) fn unfolds(self, rows: usize) -> bool {
         #[cfg(target_arch = "x86_64")]
-        return self.0 == Level::Winograd && rows >= super::blocks::WINOGRAD_ROWS;
+        return self.0 == Level::Winograd && rows >= super::blocks::UNFOLDED_ROWS;
         #[cfg(not(target_arch = "x86_64"))]
-        false
+        {
+            let _ = rows;
+            false
+        }
     }
 
     /// Does it give up accuracy for speed?
@@ -149,7 +152,9 @@ impl fmt::Display for Isa {
 /// multiply; Intel's add and multiply on the same two.
 #[cfg(target_arch = "x86_64")]
 fn adds_twice_as_much() -> bool {
-    let vendor = std::arch::x86_64::__cpuid(0);
+    // SAFETY: every 64-bit x86 processor has the instruction; newer compilers know.
+    #[allow(unused_unsafe)]
+    let vendor = unsafe { std::arch::x86_64::__cpuid(0) };
     let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
     name.as_flattened() == b"AuthenticAMD"
 }

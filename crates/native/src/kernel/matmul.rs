@@ -23,7 +23,7 @@ const ROW_BLOCK: usize = 64;
 const TASKS_PER_THREAD: usize = 8;
 /// The same for a matrix unit, which begins slowly: of a task's first weights, none were asked for ahead.
 const MATRIX_TASKS: usize = 4;
-/// Tiles' widths that are a short task.
+/// Widths of tiles in a short task.
 const SHORT_TASK: usize = 2;
 /// Panels and rows of a whole tile, which is how most units multiply them.
 const TILE: usize = 4;
@@ -195,7 +195,8 @@ pub(crate) fn matmul_grouped(
     let sheet = Sheet::new(out.all_mut(), stride);
     let panels: usize = shape.parts.iter().map(Part::panels).sum();
     let rows = groups.iter().map(|group| group.rows.len()).max().unwrap_or(0);
-    let shares = Shares::new(panels, rows, groups.len(), taste(isa, threads.count(), shape, rows));
+    let shares =
+        Shares::new(panels, rows, groups.len(), taste(isa, threads.count(), shape, rows, groups.len()));
     threads.run(groups.len() * shares.count(), |_, task| {
         let group = &groups[task / shares.count()];
         let (panels, rows) = shares.task(task % shares.count());
@@ -207,31 +208,33 @@ pub(crate) fn matmul_grouped(
     });
 }
 
-/// What a kernel likes the tasks of such a product to be.
-fn taste(isa: Isa, threads: usize, weights: &Packed, rows: usize) -> Taste {
+/// What a kernel likes the tasks of such a product to be, where so many matrices are multiplied.
+fn taste(isa: Isa, threads: usize, weights: &Packed, rows: usize, matrices: usize) -> Taste {
     let quantised = weights.blocks().next().is_some();
+    let wanted = TASKS_PER_THREAD * threads;
+    let plain = Taste { width: TILE, height: TILE, least: TILE, wanted, enough: wanted, round: None };
     match quantised {
         // Takes panels one by one. It prepares their weights for all rows of a band: those are as few as there can be.
         true if isa.has_matrix_unit() => Taste {
             width: 1,
             height: MATRIX_ROWS,
+            least: MATRIX_ROWS,
             wanted: MATRIX_TASKS * threads,
             enough: threads,
             round: None,
         },
         // Prepares them as well. Tasks are short all the same: one that another process interrupts is not waited for long.
-        true if isa.unfolds(rows) => Taste {
-            width: TILE,
-            height: TILE,
-            wanted: (TASKS_PER_THREAD * threads)
-                .max(weights.outputs / (SHORT_TASK * TILE * BlockPanels::WIDTH)),
-            enough: threads,
-            round: Some(threads),
-        },
-        _ => {
-            let wanted = TASKS_PER_THREAD * threads;
-            Taste { width: TILE, height: TILE, wanted, enough: wanted, round: None }
+        true if isa.unfolds(rows) => {
+            let short = weights.outputs / (SHORT_TASK * TILE * BlockPanels::WIDTH);
+            Taste {
+                least: blocks::UNFOLDED_ROWS,
+                wanted: wanted.max(short * matrices),
+                enough: threads,
+                round: Some(threads),
+                ..plain
+            }
         }
+        _ => plain,
     }
 }
 

@@ -3,8 +3,9 @@
 //! Most kernels are ordinary functions over arrays of 16 floats. The `multiversion!` macro compiles them again with AVX2 and
 //! AVX-512 enabled, and picks one at run time; products of quantised weights name their instructions themselves
 //! ([`blocks`]). A version does the same operations in the same order, lane by lane, however many rows share a batch and
-//! however work is split over threads: that is what makes trees reproducible. AVX2, AVX-512, VNNI
-//! and `winograd` agree to the last bit; the portable version, which does not fuse multiplications with additions, differs there, and so do `amx` and `vnni8`.
+//! however work is split over threads: that is what makes trees reproducible. AVX2, AVX-512, VNNI and `winograd` agree to the
+//! last bit; the portable version, which does not fuse multiplications with additions, differs there, and so do `amx` and
+//! `vnni8`.
 
 // Lanes are indexed in step with each other: the form that compilers turn into vector instructions.
 #![allow(clippy::needless_range_loop)]

@@ -11,13 +11,15 @@ use std::ops::Range;
 pub(super) struct Taste {
     /// Panels that it multiplies together.
     pub width: usize,
-    /// Rows that it multiplies together, at least.
+    /// Rows that it multiplies together.
     pub height: usize,
+    /// Rows that are worth a task.
+    pub least: usize,
     /// Tasks that there should be, where there are panels enough.
     pub wanted: usize,
     /// Tasks that are worth cutting rows for, where panels are few.
     pub enough: usize,
-    /// Do panels that do not go round have their rows shared out among so many threads?
+    /// Threads that share out the rows of panels that do not go round, if any.
     pub round: Option<usize>,
 }
 
@@ -44,9 +46,9 @@ struct Bands {
 }
 
 impl Bands {
-    /// At most so many, each of a multiple of `least` rows.
-    fn new(rows: usize, count: usize, least: usize) -> Self {
-        let height = rows.div_ceil(count.max(1)).next_multiple_of(least).max(least);
+    /// At most so many, of as many rows as a kernel likes.
+    fn new(rows: usize, count: usize, taste: Taste) -> Self {
+        let height = rows.div_ceil(count.max(1)).max(taste.least).next_multiple_of(taste.height);
         Bands { count: rows.div_ceil(height).max(1), height }
     }
 
@@ -66,7 +68,7 @@ impl Shares {
         let units = all - rest;
         let columns = taste.wanted.div_ceil(groups).min(units);
         let mut bands = 1;
-        while bands * columns * groups < taste.enough && rows / (2 * bands) >= taste.height {
+        while bands * columns * groups < taste.enough && rows / (2 * bands) >= taste.least {
             bands *= 2;
         }
         Shares {
@@ -74,9 +76,9 @@ impl Shares {
             width: taste.width,
             units,
             columns,
-            bands: Bands::new(rows, bands, taste.height),
+            bands: Bands::new(rows, bands, taste),
             rest,
-            rest_bands: Bands::new(rows, taste.round.unwrap_or(1), taste.height),
+            rest_bands: Bands::new(rows, taste.round.unwrap_or(1), taste),
         }
     }
 
@@ -119,12 +121,12 @@ mod tests {
             panels in 0usize..80,
             rows in 1usize..80,
             groups in 1usize..4,
-            (width, height) in prop::sample::select(vec![(1, 32), (4, 4)]),
+            (width, height, least) in prop::sample::select(vec![(1, 32, 32), (4, 4, 4), (4, 4, 12)]),
             wanted in 1usize..40,
             enough in 1usize..40,
             round in prop::option::of(1usize..9),
         ) {
-            let shares = Shares::new(panels, rows, groups, Taste { width, height, wanted, enough, round });
+            let shares = Shares::new(panels, rows, groups, Taste { width, height, least, wanted, enough, round });
             let mut found = vec![0; panels * rows];
             for task in 0..shares.count() {
                 let (panels, some) = shares.task(task);
@@ -141,7 +143,7 @@ mod tests {
     /// 9 units for two threads are four for each, and half of the last.
     #[test]
     fn what_does_not_go_round_is_cut_across() {
-        let taste = Taste { width: 4, height: 4, wanted: 16, enough: 2, round: Some(2) };
+        let taste = Taste { width: 4, height: 4, least: 12, wanted: 16, enough: 2, round: Some(2) };
         let shares = Shares::new(36, 32, 1, taste);
         let tasks: Vec<_> = (0..shares.count()).map(|task| shares.task(task)).collect();
         assert_eq!(tasks.len(), 10);

@@ -79,10 +79,10 @@ impl<'a> CodeBlock<'a> {
     /// What the codes of one of `groups` groups sum to.
     #[inline(always)]
     pub fn total(self, group: usize, groups: usize) -> i32 {
-        if groups == 1 { self.extra(2) + self.extra(3) } else { self.extra(2 + group) }
+        if groups == 1 { self.extra(2).wrapping_add(self.extra(3)) } else { self.extra(2 + group) }
     }
 
-    /// What the products of neighbouring words of a group sum to, in 32 bits of it.
+    /// What the products of neighbouring words of a group sum to, modulo 2³².
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub fn crossed(self, group: usize, groups: usize) -> i32 {
@@ -213,8 +213,8 @@ fn block<const FMA: bool, const N: usize>(
     codes
 }
 
-/// Fills in the end of a record: the scale, what the codes of its halves sum to, and the products of neighbouring words. Sums
-/// overflow only where an activation is no number, which the scale then shows, or where the largest is next to nothing.
+/// Fills in the end of a record: the scale, what the codes of its halves sum to, and the products of neighbouring words. The
+/// former overflow only where an activation is no number, which the scale then shows, or where the largest is next to nothing.
 #[inline(always)]
 fn finish<const N: usize>(record: &mut [i32; N], scale: f32, totals: [i32; 4]) {
     let at = N - EXTRA;

@@ -44,11 +44,12 @@ use place::Place;
 use table::{Kind, Table, TablePart, TablePartMut};
 
 pub(crate) use codes::{CodeRows, quantise};
-#[cfg(target_arch = "x86_64")]
-pub(super) use winograd::LEAST_ROWS as WINOGRAD_ROWS;
 
 /// Inputs that share a scale.
 pub(super) const BLOCK: usize = RUN;
+
+/// Rows that earn back what it costs to unfold a block ahead of its product (`cargo bench -p eager-native -- product`).
+pub(super) const UNFOLDED_ROWS: usize = 12;
 
 /// A matrix in panels of 16 outputs.
 #[derive(Debug)]

@@ -222,7 +222,7 @@ fn two_products_in_one_are_exact() {
         return;
     };
     // More rows than wait in the cache, and some that are left over; more panels than are unfolded together.
-    let (rows, outputs) = (winograd::LEAST_ROWS + 69, 70);
+    let (rows, outputs) = (UNFOLDED_ROWS + 69, 70);
     for (seed, &dtype) in (0..).zip(TYPES.as_slice()) {
         let inputs = 2 * dtype.block_len();
         let mut data = stored(seed, 0, dtype, outputs, inputs);

@@ -16,11 +16,11 @@ use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::codes::CodeView;
+use super::codes::{CodeBlock, CodeView};
 use super::place::PAIRS;
 use super::table::Kind;
 use super::tile::{BYTES, LISTED, NIBBLES, TWO, groups};
-use super::{BLOCK, Panel};
+use super::{BLOCK, Panel, UNFOLDED_ROWS};
 use crate::kernel::sheet::Columns;
 use crate::kernel::unit::{LANES, Line, Unit, ask_for};
 use crate::load::runs::Codes;
@@ -31,8 +31,6 @@ const PANELS: usize = 4;
 const ROWS: usize = 4;
 /// Rows whose results wait in the nearest cache.
 const MOST_ROWS: usize = 64;
-/// Rows that earn back what it costs to unfold a block (`cargo bench -p eager-native -- product`).
-pub(in crate::kernel) const LEAST_ROWS: usize = 12;
 /// Words of a block, two activations each.
 const WORDS: usize = BLOCK / 2;
 
@@ -56,7 +54,7 @@ struct Unfolded {
 
 /// The rows that should be multiplied here, and those that are left.
 pub(super) fn suitable(rows: Range<usize>, panels: &[Panel<'_>]) -> (Range<usize>, Range<usize>) {
-    let many = match panels.len() == PANELS && rows.len() >= LEAST_ROWS {
+    let many = match panels.len() == PANELS && rows.len() >= UNFOLDED_ROWS {
         true => rows.start + rows.len() / ROWS * ROWS,
         false => rows.start,
     };
@@ -78,12 +76,13 @@ pub(super) unsafe fn multiply<U, K, const CODES: usize, const MINS: bool>(
     U: Unit<Sums = __m512i, Codes = __m512i, Floats = __m512>,
     K: Kind,
 {
+    assert!(rows.len().is_multiple_of(ROWS));
     let Ok(panels) = panels.try_into() else { return };
     let mut first = rows.start;
     while first < rows.end {
         let some = first..rows.end.min(first + MOST_ROWS);
         first = some.end;
-        // SAFETY: the caller vouches for the instructions.
+        // SAFETY: the caller vouches for the instructions, and rows are counted here.
         unsafe { walk::<U, K, CODES, MINS>(x, some, panels, first_column, out) };
     }
 }
@@ -91,7 +90,7 @@ pub(super) unsafe fn multiply<U, K, const CODES: usize, const MINS: bool>(
 /// As many rows as can wait for the next block.
 ///
 /// # Safety
-/// The machine must have AVX-512 with VNNI.
+/// The machine must have AVX-512 with VNNI. Rows must be a multiple of four, and no more than `MOST_ROWS`.
 #[inline(always)]
 unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
     x: CodeView<'_>,
@@ -104,12 +103,8 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
     K: Kind,
 {
     let lines = if CODES == LISTED { 4 } else { CODES };
-    let groups = const { groups(CODES) };
-    let surplus = match CODES {
-        TWO | NIBBLES | LISTED | BYTES => 0,
-        _ => panels[0].surplus,
-    };
-    // SAFETY: the caller vouches for the instructions.
+    let blocks = panels[0].lines.len() / lines;
+    // SAFETY: the caller vouches for the instructions and for the rows, of which every tile is written before it is read.
     unsafe {
         // Of those that are not used nothing is written: they may be most.
         let mut results = [const { MaybeUninit::<Results>::uninit() }; MOST_ROWS / ROWS];
@@ -117,74 +112,23 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
             tile.write(Results([[[0.0; LANES]; PANELS]; ROWS]));
         }
         let mut unfolded: Unfolded = std::mem::zeroed();
-        let blocks = panels[0].lines.len() / lines;
         for b in 0..blocks {
             for p in 0..PANELS {
-                let (scales, mins) =
-                    (K::of(panels[p].scales), K::of(panels[p].mins.unwrap_or(panels[p].scales)));
-                let lines = &panels[p].lines[b * lines..][..lines];
-                // What is unfolded next: the block behind this one, or the first of the panel that takes this one's place.
-                let panels_between = if b + 1 == blocks { PANELS - 1 } else { 0 };
-                for at in 0..lines.len() {
-                    ask_for(lines.as_ptr().wrapping_add((1 + panels_between * blocks) * lines.len() + at));
-                }
-                unfold::<U, CODES>(&panels[p], lines, p, &mut unfolded);
-                for g in 0..groups {
-                    let entry = K::at(scales, b * groups + g, b);
-                    ask_for(entry.place().wrapping_add(64));
-                    unfolded.scales[g][p] = U::factors(entry);
-                    if MINS {
-                        let entry = K::at(mins, b * groups + g, b);
-                        ask_for(entry.place().wrapping_add(64));
-                        unfolded.mins[g][p] = U::factors(entry);
-                    }
-                }
+                prepare::<U, K, CODES, MINS>(&panels[p], b, blocks, p, &mut unfolded);
             }
             for first in rows.clone().step_by(ROWS) {
-                let results = results[(first - rows.start) / ROWS].assume_init_mut();
                 // Plain arrays and loops throughout: `map` is not always inlined into code for a vector unit.
                 let of_row = |r: usize| x.block(first + r, b, WORDS);
                 let block = [of_row(0), of_row(1), of_row(2), of_row(3)];
-                for r in 0..ROWS {
-                    // The next block of the row, which lies behind this one; or in the end, where the results go.
-                    let words = block[r].words().as_ptr();
-                    ask_for(words.wrapping_add(2 * WORDS));
-                    ask_for(words.wrapping_add(3 * WORDS));
-                    if b + 1 == blocks {
+                if b + 1 == blocks {
+                    for r in 0..ROWS {
                         for p in 0..PANELS {
                             out.expect(first + r, first_column + p * LANES);
                         }
                     }
                 }
-                for g in 0..groups {
-                    let mut sums = [[U::begin(0); PANELS]; ROWS];
-                    let mut words = [std::ptr::null(); ROWS];
-                    let pairs = g * WORDS / 2 / groups..(g + 1) * WORDS / 2 / groups;
-                    for r in 0..ROWS {
-                        let minus = surplus.wrapping_mul(block[r].total(g, groups));
-                        let begin = U::begin(minus.wrapping_add(block[r].crossed(g, groups)).wrapping_neg());
-                        for p in 0..PANELS {
-                            sums[r][p] = _mm512_add_epi32(unfolded.begins[g][p], begin);
-                        }
-                        words[r] = block[r].words()[2 * pairs.start..2 * pairs.end].as_ptr();
-                    }
-                    add_pairs(&mut sums, &unfolded.codes[pairs], words);
-                    for r in 0..ROWS {
-                        for p in 0..PANELS {
-                            let (scales, scale) = (unfolded.scales[g][p], block[r].scale());
-                            let result = &mut results.0[r][p];
-                            let mut sum =
-                                U::add_sums(_mm512_load_ps(result.as_ptr()), sums[r][p], scales, scale);
-                            // All minima after all sums, as in any other kernel.
-                            if MINS && g == groups - 1 {
-                                for g in 0..groups {
-                                    sum = U::add_scaled(sum, unfolded.mins[g][p], block[r].sum(g, groups));
-                                }
-                            }
-                            _mm512_store_ps(result.as_mut_ptr(), sum);
-                        }
-                    }
-                }
+                let results = results[(first - rows.start) / ROWS].assume_init_mut();
+                add_block::<U, CODES, MINS>(&block, panels[0].surplus, &unfolded, results);
             }
         }
         for row in rows.clone() {
@@ -192,6 +136,100 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
                 let at = row - rows.start;
                 let result = &results[at / ROWS].assume_init_ref().0[at % ROWS][p];
                 out.put(row, first_column + p * LANES, result);
+            }
+        }
+    }
+}
+
+/// Unfolds a block of panel `p`, with its scales and minima, and asks for what will be unfolded next.
+///
+/// # Safety
+/// The machine must have AVX-512 with VNNI.
+#[inline(always)]
+unsafe fn prepare<U, K, const CODES: usize, const MINS: bool>(
+    panel: &Panel<'_>,
+    b: usize,
+    blocks: usize,
+    p: usize,
+    into: &mut Unfolded,
+) where
+    U: Unit<Sums = __m512i, Codes = __m512i, Floats = __m512>,
+    K: Kind,
+{
+    let count = if CODES == LISTED { 4 } else { CODES };
+    let groups = const { groups(CODES) };
+    let lines = &panel.lines[b * count..][..count];
+    // The block behind this one, or the first of the panel that takes this one's place.
+    let panels_between = if b + 1 == blocks { PANELS - 1 } else { 0 };
+    for at in 0..count {
+        ask_for(lines.as_ptr().wrapping_add((1 + panels_between * blocks) * count + at));
+    }
+    let (scales, mins) = (K::of(panel.scales), K::of(panel.mins.unwrap_or(panel.scales)));
+    // SAFETY: the caller vouches for the instructions.
+    unsafe {
+        unfold::<U, CODES>(panel, lines, p, into);
+        for g in 0..groups {
+            let entry = K::at(scales, b * groups + g, b);
+            ask_for(entry.place().wrapping_add(size_of::<Line>()));
+            into.scales[g][p] = U::factors(entry);
+            if MINS {
+                let entry = K::at(mins, b * groups + g, b);
+                ask_for(entry.place().wrapping_add(size_of::<Line>()));
+                into.mins[g][p] = U::factors(entry);
+            }
+        }
+    }
+}
+
+/// Adds a block's products to the results of a tile, and asks for the rows' next blocks.
+///
+/// # Safety
+/// The machine must have AVX-512 with VNNI.
+#[inline(always)]
+unsafe fn add_block<U, const CODES: usize, const MINS: bool>(
+    block: &[CodeBlock<'_>; ROWS],
+    surplus: i32,
+    unfolded: &Unfolded,
+    results: &mut Results,
+) where
+    U: Unit<Sums = __m512i, Codes = __m512i, Floats = __m512>,
+{
+    let groups = const { groups(CODES) };
+    let surplus = if matches!(CODES, TWO | NIBBLES | LISTED | BYTES) { 0 } else { surplus };
+    for r in 0..ROWS {
+        // They lie behind these.
+        let words = block[r].words().as_ptr();
+        ask_for(words.wrapping_add(2 * WORDS));
+        ask_for(words.wrapping_add(3 * WORDS));
+    }
+    // SAFETY: the caller vouches for the instructions; there are two words of each row for every pair, and pairs in every group.
+    unsafe {
+        for g in 0..groups {
+            let mut sums = [[U::begin(0); PANELS]; ROWS];
+            let mut words = [std::ptr::null(); ROWS];
+            let pairs = g * WORDS / 2 / groups..(g + 1) * WORDS / 2 / groups;
+            for r in 0..ROWS {
+                let minus = surplus.wrapping_mul(block[r].total(g, groups));
+                let begin = U::begin(minus.wrapping_add(block[r].crossed(g, groups)).wrapping_neg());
+                for p in 0..PANELS {
+                    sums[r][p] = _mm512_add_epi32(unfolded.begins[g][p], begin);
+                }
+                words[r] = block[r].words()[2 * pairs.start..2 * pairs.end].as_ptr();
+            }
+            add_pairs(&mut sums, &unfolded.codes[pairs], words);
+            for r in 0..ROWS {
+                for p in 0..PANELS {
+                    let (scales, scale) = (unfolded.scales[g][p], block[r].scale());
+                    let result = &mut results.0[r][p];
+                    let mut sum = U::add_sums(_mm512_load_ps(result.as_ptr()), sums[r][p], scales, scale);
+                    // All minima after all sums, as in any other kernel.
+                    if MINS && g == groups - 1 {
+                        for g in 0..groups {
+                            sum = U::add_scaled(sum, unfolded.mins[g][p], block[r].sum(g, groups));
+                        }
+                    }
+                    _mm512_store_ps(result.as_mut_ptr(), sum);
+                }
             }
         }
     }
@@ -288,10 +326,11 @@ macro_rules! row {
 /// are few registers left, and a compiler that wants more spends the time that the additions save.
 ///
 /// # Safety
-/// Each row must have two words for each of the pairs.
+/// There must be a pair, and each row must have two words for each of them.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 unsafe fn add_pairs(sums: &mut Tile<__m512i>, codes: &[[[__m512i; PANELS]; 2]], words: [*const i32; ROWS]) {
+    debug_assert!(!codes.is_empty());
     let [[a0, a1, a2, a3], [b0, b1, b2, b3], [c0, c1, c2, c3], [d0, d1, d2, d3]] = sums;
     // SAFETY: reads the codes, which are aligned as vectors are, and as many words as the caller vouches for; writes registers.
     unsafe {

@@ -62,21 +62,19 @@ impl Factors<'_> {
     }
 }
 
-/// Brings a line into the first cache before it is needed, where the machine can be asked to. It may be any place: one that is
-/// not there is not read.
+/// Brings a line into the first cache before it is needed. It may be any place: one that is not there is not read.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn ask_for<T>(line: *const T) {
-    #[cfg(target_arch = "x86_64")]
     // SAFETY: prefetching is a hint that reads nothing and cannot fault; SSE is part of x86-64.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(line.cast());
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
 }
 
-/// Brings a line into the second cache, which can wait for more of them at a time than the first.
+/// Brings a line into the second cache, which can wait for more of them at a time than the first, where the machine can be
+/// asked to.
 #[inline(always)]
 pub(crate) fn ask_for_later<T>(line: *const T) {
     #[cfg(target_arch = "x86_64")]
