@@ -105,6 +105,12 @@ impl NativeEngine {
         self.threads.count()
     }
 
+    /// Has memory for so many pages of keys and values ready, so that growing into them does not wait for the system: what it
+    /// gives has to be cleared first.
+    pub fn reserve(&mut self, pages: usize) {
+        self.pool.reserve(pages);
+    }
+
     pub fn kv_use(&self) -> KvUse {
         KvUse {
             page_tokens: PAGE,

@@ -9,11 +9,14 @@ use crate::kernel::{
 };
 use crate::load::LayerShape;
 use crate::mixture::Mixing;
-use crate::model::{Batch, FeedForward, Layer, Model};
+use crate::model::{Batch, FeedForward, Layer, Model, Row};
 use crate::pages::{PageId, Pool};
 use crate::phases::{Phase, Stopwatch};
 use crate::shared_slice::SharedSlice;
 use crate::threads::Threads;
+
+/// How many tasks ahead of its own a thread asks for the pages that keys and values go to.
+const TASKS_AHEAD: usize = 3;
 
 /// Buffers that a forward pass needs, kept from step to step.
 #[derive(Debug, Default)]
@@ -148,7 +151,12 @@ impl Forward<'_> {
         let query_scales = query_scales.at_least(batch.rows.len() * config.heads);
         let (rows, encoded, pages) = (product.shared(), SharedSlice::new(tokens), self.pool.shared());
         let (codes, scales) = (SharedSlice::new(queries), SharedSlice::new(query_scales));
+        let page_of = |row: &Row| batch.tables[row.table][row.position / PAGE];
         threads.run(batch.same_page.len(), |_, task| {
+            if let Some(rows) = batch.same_page.get(task + TASKS_AHEAD) {
+                let row = &batch.rows[rows.start];
+                attention.expect(pages.address(page_of(row)).wrapping_add(index * size), row.position % PAGE);
+            }
             for at in batch.same_page[task].clone() {
                 // SAFETY: every row is in one task only, as are all rows that write to the same page.
                 let (qkv, encoded) = unsafe { (rows.row(at), encoded.part(at * bytes..(at + 1) * bytes)) };
@@ -176,7 +184,7 @@ impl Forward<'_> {
                 attention.encode(isa, &qkv[q..], encoded);
                 let row = &batch.rows[at];
                 // SAFETY: as above.
-                let page = unsafe { pages.page(batch.tables[row.table][row.position / PAGE]) };
+                let page = unsafe { pages.page(page_of(row)) };
                 attention.store(&mut page[index * size..][..size], row.position % PAGE, encoded);
             }
         });

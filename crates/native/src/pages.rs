@@ -98,16 +98,31 @@ impl Pool {
             return Err(OutOfPages);
         }
         if self.users.len() == self.slabs.len() * self.pages_per_slab {
-            let pages = self.pages_per_slab.min(self.limit - self.users.len());
-            let Some(slab) = Slab::new(pages * self.size) else {
-                // The system has less than we were allowed: make do with what there is.
-                self.limit = self.users.len();
-                return Err(OutOfPages);
-            };
-            self.slabs.push(slab);
+            self.add_slab()?;
         }
         self.users.push(0);
         Ok((self.users.len() - 1) as PageId)
+    }
+
+    fn add_slab(&mut self) -> Result<&mut Slab, OutOfPages> {
+        let there = self.slabs.len() * self.pages_per_slab;
+        let pages = self.pages_per_slab.min(self.limit - there);
+        let Some(slab) = Slab::new(pages * self.size) else {
+            // The system has less than we were allowed: make do with what there is.
+            self.limit = there;
+            return Err(OutOfPages);
+        };
+        self.slabs.push(slab);
+        self.slabs.last_mut().ok_or(OutOfPages)
+    }
+
+    /// Has memory for so many pages ready, or for as many as there may be. Without this, the system makes it ready when it is
+    /// first written to.
+    pub fn reserve(&mut self, pages: usize) {
+        while self.slabs.len() * self.pages_per_slab < pages.min(self.limit) {
+            let Ok(slab) = self.add_slab() else { break };
+            slab.populate();
+        }
     }
 
     fn release(&mut self, id: PageId) {
@@ -140,6 +155,12 @@ impl Pool {
 pub(crate) struct SharedPages<'a>(&'a mut Pool);
 
 impl SharedPages<'_> {
+    /// Where a page begins, for whoever does not look what is there.
+    pub fn address(&self, id: PageId) -> *const u8 {
+        let (slab, range) = self.0.place(id);
+        self.0.slabs[slab].0.as_ptr().wrapping_add(range.start)
+    }
+
     /// # Safety
     /// While the page is in use, nobody else may ask for it.
     #[allow(clippy::mut_from_ref)] // what the safety rule is about
@@ -166,6 +187,13 @@ impl Slab {
         #[cfg(target_os = "linux")]
         let _ = memory.advise(memmap2::Advice::HugePage);
         Some(Slab(memory.into()))
+    }
+
+    /// Asks the system for all of it now.
+    fn populate(&self) {
+        // Only a wish, too.
+        #[cfg(target_os = "linux")]
+        let _ = self.0.advise(memmap2::Advice::PopulateWrite);
     }
 
     fn bytes(&self) -> &[u8] {

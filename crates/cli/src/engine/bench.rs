@@ -32,7 +32,8 @@ Workloads, each a batch of sequences that never stop early:
   single       as branches-32, with one sequence
   prefill      a prompt of 1,024 tokens, until its first token is decoded
 A workload that the model's context is too short for is skipped. The clock never runs while a prompt is computed, but for
-prefill. Prompts are random tokens; sampling is at temperature 0.6 and top-p 0.95.")]
+prefill, and memory for keys and values is there before it does. Prompts are random tokens; sampling is at temperature 0.6 and
+top-p 0.95.")]
 pub struct Args {
     /// A .gguf file, a folder with config.json, tokenizer.json and *.safetensors, or a name on the Hugging Face hub, such as
     /// Qwen/Qwen3-4B [default: the embedded acorn]
@@ -216,6 +217,7 @@ impl Bench<'_> {
         self.model = Some(Arc::clone(&model));
         // An engine of its own, so that its peak of memory is this workload's.
         let mut engine = NativeEngine::new(model, self.options)?;
+        engine.reserve(workload.pages(engine.kv_use().page_tokens));
         let mut timings: Vec<Timing> = Vec::new();
         for _ in 0..self.args.repeat {
             let progress = Progress::of_tokens(workload.name, workload.decoded(), self.interrupt);

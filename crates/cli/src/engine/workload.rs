@@ -90,6 +90,14 @@ impl Workload {
         prompts.saturating_add(self.branches.saturating_mul(self.length() - 1))
     }
 
+    /// Pages that are enough for it, of so many tokens.
+    pub fn pages(&self, page_tokens: usize) -> usize {
+        // A page may be shared but for its last tokens, or filled but for its last tokens.
+        let pages = |tokens: usize| tokens.div_ceil(page_tokens);
+        let trunks = self.groves().saturating_mul(pages(self.prompt()));
+        self.branches.saturating_mul(pages(self.length()) + 2).saturating_add(trunks)
+    }
+
     /// Why a model with this context, or an engine with this much memory for keys and values, cannot run it.
     pub fn misfit(&self, context: usize, kv: &KvUse, kv_bytes: usize) -> Option<String> {
         let needed = self.prompt().saturating_add(self.length());
@@ -98,11 +106,7 @@ impl Workload {
                 "it needs sequences of {needed} tokens, and the model's context is {context}"
             ));
         }
-        // A page may be shared but for its last tokens, or filled but for its last tokens.
-        let pages = |tokens: usize| tokens.div_ceil(kv.page_tokens);
-        let trunks = self.groves().saturating_mul(pages(self.prompt()));
-        let pages = self.branches.saturating_mul(pages(self.length()) + 2).saturating_add(trunks);
-        let bytes = pages.saturating_mul(kv.page_bytes);
+        let bytes = self.pages(kv.page_tokens).saturating_mul(kv.page_bytes);
         (bytes > kv_bytes).then(|| {
             let mib = |bytes: usize| bytes.div_ceil(1 << 20);
             format!(

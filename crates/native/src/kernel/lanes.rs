@@ -26,25 +26,26 @@ impl Lanes {
     /// The sum of the lanes, folded in halves: a fixed order that vector units do well.
     #[inline(always)]
     pub fn sum(self) -> f32 {
-        self.fold(|a, b| a + b)
+        fold(self.0, |a, b| a + b)
     }
 
     #[inline(always)]
     pub fn max(self) -> f32 {
-        self.fold(|a, b| if a > b { a } else { b })
+        fold(self.0, |a, b| if a > b { a } else { b })
     }
+}
 
-    #[inline(always)]
-    fn fold(mut self, f: impl Fn(f32, f32) -> f32) -> f32 {
-        let mut half = LANES / 2;
-        while half > 0 {
-            for i in 0..half {
-                self.0[i] = f(self.0[i], self.0[i + half]);
-            }
-            half /= 2;
+/// Lanes into one, by halves.
+#[inline(always)]
+pub(crate) fn fold<T: Copy>(mut lanes: [T; LANES], f: impl Fn(T, T) -> T) -> T {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = f(lanes[i], lanes[i + half]);
         }
-        self.0[0]
+        half /= 2;
     }
+    lanes[0]
 }
 
 /// 1.5 * 2^23: adding it to a number well below rounds that to the nearest whole number and leaves it, in two's complement, in

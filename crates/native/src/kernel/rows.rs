@@ -1,4 +1,6 @@
 //! The small operations between the matrix products, one row at a time.
+//!
+//! Plain loops throughout: iterators over two slices at a time are not always inlined into code for a vector unit.
 
 use super::isa::multiversion;
 use super::lanes::{LANES, Lanes, exp};
@@ -11,9 +13,10 @@ multiversion! {
 
 #[inline(always)]
 fn rms_norm_lanes<const FMA: bool>(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
-    let scale = norm_scale(x, eps);
-    for ((out, &x), &weight) in out.iter_mut().zip(x).zip(weight) {
-        *out = x * scale * weight;
+    let (scale, len) = (norm_scale(x, eps), out.len());
+    let (x, weight) = (&x[..len], &weight[..len]);
+    for i in 0..len {
+        out[i] = x[i] * scale * weight[i];
     }
 }
 
@@ -24,9 +27,10 @@ multiversion! {
 
 #[inline(always)]
 fn rms_norm_in_place_lanes<const FMA: bool>(x: &mut [f32], weight: &[f32], eps: f32) {
-    let scale = norm_scale(x, eps);
-    for (x, &weight) in x.iter_mut().zip(weight) {
-        *x = *x * scale * weight;
+    let (scale, len) = (norm_scale(x, eps), x.len());
+    let weight = &weight[..len];
+    for i in 0..len {
+        x[i] = x[i] * scale * weight[i];
     }
 }
 
@@ -54,8 +58,10 @@ multiversion! {
 
 #[inline(always)]
 fn add_lanes<const FMA: bool>(x: &mut [f32], y: &[f32]) {
-    for (x, y) in x.iter_mut().zip(y) {
-        *x += y;
+    let len = x.len();
+    let y = &y[..len];
+    for i in 0..len {
+        x[i] += y[i];
     }
 }
 
@@ -66,8 +72,10 @@ multiversion! {
 
 #[inline(always)]
 fn swiglu_lanes<const FMA: bool>(gate: &[f32], up: &[f32], out: &mut [f32]) {
-    for ((out, &gate), &up) in out.iter_mut().zip(gate).zip(up) {
-        *out = gate / (1.0 + exp::<FMA>(-gate)) * up;
+    let len = out.len();
+    let (gate, up) = (&gate[..len], &up[..len]);
+    for i in 0..len {
+        out[i] = gate[i] / (1.0 + exp::<FMA>(-gate[i])) * up[i];
     }
 }
 
@@ -96,14 +104,16 @@ fn limited_swiglu_lanes<const FMA: bool>(
     Gate { alpha, limit }: Gate,
     out: &mut [f32],
 ) {
-    let (gate, up) = (gate.iter().zip(gate_bias), up.iter().zip(up_bias));
-    for ((out, (gate, gate_bias)), (up, up_bias)) in out.iter_mut().zip(gate).zip(up) {
-        let (gate, up) = (gate + gate_bias, up + up_bias);
+    let len = out.len();
+    let (gate, up) = (&gate[..len], &up[..len]);
+    let (gate_bias, up_bias) = (&gate_bias[..len], &up_bias[..len]);
+    for i in 0..len {
+        let (gate, up) = (gate[i] + gate_bias[i], up[i] + up_bias[i]);
         // Comparisons, not `min`, which would make numbers of what is none.
         let gate = if gate > limit { limit } else { gate };
         let up = if up > limit { limit } else { up };
         let up = if up < -limit { -limit } else { up };
-        *out = gate / (1.0 + exp::<FMA>(-alpha * gate)) * (up + 1.0);
+        out[i] = gate / (1.0 + exp::<FMA>(-alpha * gate)) * (up + 1.0);
     }
 }
 
@@ -122,7 +132,8 @@ fn rope_lanes<const FMA: bool>(head: &mut [f32], cos: &[f32], sin: &[f32], style
             let (pairs, rest) = head.as_chunks_mut::<{ 2 * PAIRS }>();
             let (cos_chunks, cos_rest) = cos.as_chunks::<PAIRS>();
             let (sin_chunks, sin_rest) = sin.as_chunks::<PAIRS>();
-            for ((pairs, cos), sin) in pairs.iter_mut().zip(cos_chunks).zip(sin_chunks) {
+            for at in 0..pairs.len() {
+                let (pairs, cos, sin) = (&mut pairs[at], &cos_chunks[at], &sin_chunks[at]);
                 // Taken apart and put together again, so that the middle is a vector operation.
                 let (mut x, mut y) = ([0.0; PAIRS], [0.0; PAIRS]);
                 for i in 0..PAIRS {
@@ -141,8 +152,9 @@ fn rope_lanes<const FMA: bool>(head: &mut [f32], cos: &[f32], sin: &[f32], style
         }
         RopeStyle::Halves => {
             let (first, second) = head.split_at_mut(cos.len());
-            for ((x, y), (&cos, &sin)) in first.iter_mut().zip(second).zip(cos.iter().zip(sin)) {
-                (*x, *y) = turn(*x, *y, cos, sin);
+            let (second, sin) = (&mut second[..cos.len()], &sin[..cos.len()]);
+            for i in 0..cos.len() {
+                (first[i], second[i]) = turn(first[i], second[i], cos[i], sin[i]);
             }
         }
     }

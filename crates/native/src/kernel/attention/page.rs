@@ -4,13 +4,14 @@
 //! numbers, which a vector unit does faster than those of floats, and exactly. On request they are floats, for comparing.
 
 use std::f32::consts::LOG2_E;
+use std::hint::black_box;
 
 use bytemuck::Pod;
 
 use super::{Attention, PAGE};
 use crate::kernel::isa::{Isa, multiversion};
-use crate::kernel::lanes::{LANES, ROUND};
-use crate::kernel::unit::Pairs;
+use crate::kernel::lanes::{LANES, ROUND, fold};
+use crate::kernel::unit::{Line, Pairs, ask_for_later};
 
 /// How keys and values are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -177,6 +178,21 @@ impl Attention {
         }
     }
 
+    /// Asks for the lines of a page, which begins there, that a token in this slot will be written to.
+    pub fn expect(&self, page: *const u8, slot: usize) {
+        let (keys, values) = self.bytes();
+        let pair = 2 * self.value_width() * self.kv.bytes();
+        let written =
+            [0..keys, keys + slot / 2 * pair..keys + (slot / 2 + 1) * pair, keys + values..self.head_bytes()];
+        for head in 0..self.kv_heads {
+            for part in &written {
+                for at in part.clone().step_by(size_of::<Line>()) {
+                    ask_for_later(page.wrapping_add(head * self.head_bytes() + at));
+                }
+            }
+        }
+    }
+
     /// Writes an encoded token into its slot of a page.
     pub fn store(&self, page: &mut [u8], slot: usize, token: &[u8]) {
         match self.kv {
@@ -242,22 +258,32 @@ fn to_codes<T: Code>(from: &[f32], most: f32, into: &mut [T]) -> f32 {
     let (whole, rest) = from.as_chunks::<LANES>();
     // Without the sign, bits are ordered as the numbers they stand for, and what is no number is the largest.
     let size = |x: f32| x.to_bits() & (u32::MAX >> 1);
+    let larger = |a: u32, b: u32| if a > b { a } else { b };
     let mut sizes = [0; LANES];
-    for (i, x) in rest.iter().enumerate() {
-        sizes[i] = size(*x);
-    }
+    // Lanes by way of `black_box`: the compiler would rather take a number from each of sixteen of them at a time.
     for x in whole {
+        let x = black_box(x);
         for i in 0..LANES {
-            sizes[i] = sizes[i].max(size(x[i]));
+            sizes[i] = larger(sizes[i], size(x[i]));
         }
     }
-    let largest = f32::from_bits(sizes.into_iter().fold(0, u32::max));
+    // Apart from the others, for whose sake everything would have to be in memory.
+    let of_rest = rest.iter().fold(0, |largest, x| larger(largest, size(*x)));
+    let largest = f32::from_bits(larger(fold(sizes, larger), of_rest));
     // What is so small is as good as nothing, and its inverse might not be a number.
     let inverse = |largest: f32| if largest > 1e-30 { most / largest } else { 0.0 };
     if largest <= LARGEST {
         let inverse = inverse(largest);
-        for (from, into) in from.iter().zip(into) {
-            *into = T::of((from * inverse + ROUND).to_bits());
+        let code = |x: f32| T::of((x * inverse + ROUND).to_bits());
+        let (into, into_rest) = into.as_chunks_mut::<LANES>();
+        for at in 0..whole.len() {
+            let (x, into) = black_box((&whole[at], &mut into[at]));
+            for i in 0..LANES {
+                into[i] = code(x[i]);
+            }
+        }
+        for i in 0..rest.len() {
+            into_rest[i] = code(rest[i]);
         }
         return largest / most;
     }

@@ -9,7 +9,7 @@ use crate::kernel::buffer::Buffer;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::isa::Level;
 use crate::kernel::isa::{Isa, multiversion};
-use crate::kernel::lanes::{LANES, ROUND, fma};
+use crate::kernel::lanes::{LANES, ROUND, fma, fold};
 
 /// Rows of activations as codes: in each block of 32, a scale times whole numbers of 16 bits (or 8). For a matrix unit, they are
 /// `Planes`.
@@ -224,19 +224,6 @@ fn finish<const N: usize>(record: &mut [i32; N], scale: f32, totals: [i32; 4]) {
     for i in 0..totals.len() {
         record[at + 2 + i] = totals[i];
     }
-}
-
-/// Lanes into one, by halves.
-#[inline(always)]
-fn fold<T: Copy>(mut lanes: [T; LANES], f: impl Fn(T, T) -> T) -> T {
-    let mut half = LANES / 2;
-    while half > 0 {
-        for i in 0..half {
-            lanes[i] = f(lanes[i], lanes[i + half]);
-        }
-        half /= 2;
-    }
-    lanes[0]
 }
 
 /// The same with AVX-512, spelt out: from the loops above the compiler makes something three times as slow.

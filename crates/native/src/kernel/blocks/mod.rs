@@ -256,7 +256,9 @@ impl BlockPanels {
                     // What is too little for it is left to the other, which gives the same results.
                     let (many, rest) = winograd::suitable(rows, some);
                     winograd(x, many, some, column, out);
-                    vnni(x, rest, some, column, out);
+                    if !rest.is_empty() {
+                        vnni(x, rest, some, column, out);
+                    }
                 },
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: as above.
