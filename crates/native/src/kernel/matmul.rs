@@ -146,21 +146,15 @@ impl Input {
         let coded = weights.blocks().next().is_some();
         let sums = weights.blocks().any(BlockPanels::needs_sums);
         self.codes.resize(isa, if coded { rows } else { 0 }, inputs);
-        let (codes, stride) = self.codes.rows_mut();
-        let codes = SharedSlice::new(codes);
+        let codes = self.codes.shared();
         threads.run(rows.div_ceil(TASK_ROWS), |_, task| {
             for row in task * TASK_ROWS..rows.min((task + 1) * TASK_ROWS) {
                 // SAFETY: every row is in one task only.
                 let floats = unsafe { floats.part(row * inputs..(row + 1) * inputs) };
                 fill(row, floats);
                 if coded {
-                    // SAFETY: as above.
-                    blocks::quantise(
-                        isa,
-                        floats,
-                        unsafe { codes.part(row * stride..(row + 1) * stride) },
-                        sums,
-                    );
+                    // SAFETY: as above, and there is room for all of them.
+                    unsafe { codes.fill(isa, row, floats, sums) };
                 }
             }
         });

@@ -1,6 +1,7 @@
 //! Activations as whole numbers.
 
 use std::hint::black_box;
+use std::ops::Range;
 
 use super::BLOCK;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -10,24 +11,38 @@ use crate::kernel::buffer::Buffer;
 use crate::kernel::isa::Level;
 use crate::kernel::isa::{Isa, multiversion};
 use crate::kernel::lanes::{LANES, ROUND, fma, fold};
+use crate::shared_slice::SharedSlice;
 
 /// Rows of activations as codes: in each block of 32, a scale times whole numbers of 16 bits (or 8). For a matrix unit, they are
 /// `Planes`.
 ///
 /// Codes lie in words of 32 bits, so that a word can be multiplied with a lane of weights. Which activations share a word is
-/// said by [`input_of`].
+/// said by [`input_of`]. The first blocks of all rows come first: rows are multiplied together, block after block.
 #[derive(Debug, Default)]
 pub(crate) struct CodeRows {
-    /// For each block: its words, scale, sum of the activations, sums of the two halves' codes, and (for `winograd`) what the
-    /// products of neighbouring words sum to in each half.
+    /// For each block: its words, and what is [`Beside`] them.
     records: Buffer<i32>,
+    rows: usize,
     blocks: usize,
-    /// Words of a row.
-    stride: usize,
 }
 
-/// Numbers in a record beside the words.
-const EXTRA: usize = 6;
+/// What a record has beside the words, in this order: 32 bits each.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct Beside {
+    pub scale: f32,
+    /// What the activations sum to, and those of the two halves.
+    pub sum: f32,
+    pub half_sums: [f32; 2],
+    /// What the codes of the two halves sum to.
+    pub totals: [i32; 2],
+    /// For `winograd`: what the products of neighbouring words sum to, modulo 2³² and with the other sign; and in the two halves.
+    pub crossed: i32,
+    pub half_crossed: [i32; 2],
+}
+
+/// Numbers in it.
+const EXTRA: usize = size_of::<Beside>() / size_of::<i32>();
 
 /// The largest code of 16 bits: with any code of a weight added, it is still one of 16 bits.
 pub(super) const MOST: i16 = i16::MAX - 128;
@@ -43,11 +58,6 @@ pub(super) fn input_of(per_word: usize, word: usize, j: usize) -> usize {
 pub(super) struct CodeBlock<'a>(&'a [i32]);
 
 impl<'a> CodeBlock<'a> {
-    #[inline(always)]
-    fn extra(self, at: usize) -> i32 {
-        self.0[self.0.len() - EXTRA + at]
-    }
-
     pub const EMPTY: Self = CodeBlock(&[]);
 
     #[inline(always)]
@@ -55,60 +65,56 @@ impl<'a> CodeBlock<'a> {
         self.0[at]
     }
 
-    #[cfg(any(test, target_arch = "x86_64"))]
-    #[inline(always)]
+    #[cfg(test)]
     pub fn words(self) -> &'a [i32] {
         &self.0[..self.0.len() - EXTRA]
     }
 
     #[inline(always)]
+    fn beside(self) -> &'a Beside {
+        let numbers = &self.0[self.0.len() - EXTRA..];
+        // SAFETY: so many numbers of 32 bits, of which every value is valid as a float, too.
+        unsafe { &*numbers.as_ptr().cast() }
+    }
+
+    #[inline(always)]
     pub fn scale(self) -> f32 {
-        f32::from_bits(self.extra(0) as u32)
+        self.beside().scale
     }
 
     /// What the activations of one of `groups` groups sum to.
     #[inline(always)]
     pub fn sum(self, group: usize, groups: usize) -> f32 {
-        if groups == 1 {
-            f32::from_bits(self.extra(1) as u32)
-        } else {
-            self.scale() * self.total(group, groups) as f32
-        }
+        let beside = self.beside();
+        if groups == 1 { beside.sum } else { beside.half_sums[group] }
     }
 
     /// What the codes of one of `groups` groups sum to.
     #[inline(always)]
     pub fn total(self, group: usize, groups: usize) -> i32 {
-        if groups == 1 { self.extra(2).wrapping_add(self.extra(3)) } else { self.extra(2 + group) }
-    }
-
-    /// What the products of neighbouring words of a group sum to, modulo 2³².
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    pub fn crossed(self, group: usize, groups: usize) -> i32 {
-        if groups == 1 { self.extra(4).wrapping_add(self.extra(5)) } else { self.extra(4 + group) }
+        let [first, second] = self.beside().totals;
+        if groups == 1 { first.wrapping_add(second) } else { [first, second][group] }
     }
 }
 
 impl CodeRows {
-    /// Makes room for rows of `inputs` numbers each, to be filled by [`quantise`].
+    /// Makes room for rows of `inputs` numbers each, to be filled.
     pub fn resize(&mut self, isa: Isa, rows: usize, inputs: usize) {
         debug_assert!(inputs.is_multiple_of(BLOCK));
-        self.blocks = inputs / BLOCK;
-        self.stride = self.blocks * (BLOCK / isa.activations_per_word() + EXTRA);
+        (self.rows, self.blocks) = (rows, inputs / BLOCK);
+        let record = BLOCK / isa.activations_per_word() + EXTRA;
         #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(unused_mut))]
-        let mut room = rows;
+        let mut len = rows * self.blocks * record;
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if isa.has_matrix_unit() {
-            self.stride = planes::stride(inputs);
-            room += planes::BEHIND;
+            len = (rows + planes::BEHIND) * planes::stride(inputs);
         }
-        self.records.at_least(room * self.stride);
+        self.records.at_least(len);
     }
 
-    /// Rows that can be filled apart from each other, and the length of one.
-    pub fn rows_mut(&mut self) -> (&mut [i32], usize) {
-        (&mut self.records, self.stride)
+    /// For tasks that each fill rows of their own.
+    pub fn shared(&mut self) -> SharedCodes<'_> {
+        SharedCodes { rows: self.rows, records: SharedSlice::new(&mut self.records) }
     }
 
     /// Rows for the matrix unit.
@@ -119,7 +125,7 @@ impl CodeRows {
 
     /// All of them, to be read.
     pub(super) fn view(&self) -> CodeView<'_> {
-        CodeView { records: &self.records, blocks: self.blocks }
+        CodeView { records: &self.records, rows: self.rows }
     }
 }
 
@@ -127,48 +133,94 @@ impl CodeRows {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CodeView<'a> {
     records: &'a [i32],
-    blocks: usize,
+    rows: usize,
 }
 
 impl<'a> CodeView<'a> {
     /// Block `block` of a row; every block of it has `words` words.
     #[inline(always)]
     pub fn block(self, row: usize, block: usize, words: usize) -> CodeBlock<'a> {
-        CodeBlock(&self.records[(row * self.blocks + block) * (words + EXTRA)..][..words + EXTRA])
+        CodeBlock(self.blocks(row..row + 1, block, words))
+    }
+
+    /// The same of several rows, one record after the other.
+    #[inline(always)]
+    pub fn blocks(self, rows: Range<usize>, block: usize, words: usize) -> &'a [i32] {
+        let at = |row: usize| (block * self.rows + row) * (words + EXTRA);
+        &self.records[at(rows.start)..at(rows.end)]
+    }
+
+    /// How many bytes it is from a row's block to its next.
+    #[cfg(target_arch = "x86_64")]
+    pub fn distance(self, words: usize) -> usize {
+        self.rows * (words + EXTRA) * size_of::<i32>()
     }
 }
 
-/// Turns a row into codes, in the form that the instructions want; with what they sum to, or without, where no weights ask.
-pub(crate) fn quantise(isa: Isa, x: &[f32], row: &mut [i32], sums: bool) {
-    match isa.0 {
-        // SAFETY: an `Isa` of this level exists only where the machine reported AVX-512; so for the next.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 | Level::Vnni => unsafe { avx512::shorts::<false>(x, row, sums) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Level::Winograd => unsafe { avx512::shorts::<true>(x, row, sums) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Level::Vnni8 => unsafe { avx512::bytes(x, row, sums) },
-        // SAFETY: as above.
-        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        Level::Amx => unsafe { planes::quantise(x, row) },
-        _ => shorts(isa, x, row, sums),
+/// Rows that tasks divide among themselves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SharedCodes<'a> {
+    records: SharedSlice<'a, i32>,
+    rows: usize,
+}
+
+impl SharedCodes<'_> {
+    /// Fills a row, in the form that the instructions want; with what activations sum to, or without, where no weights ask.
+    ///
+    /// # Safety
+    /// There must be room for such rows, and nobody else may fill the same.
+    pub unsafe fn fill(self, isa: Isa, row: usize, x: &[f32], sums: bool) {
+        let into = RowMut { codes: self, row };
+        match isa.0 {
+            // SAFETY: an `Isa` of this level exists only where the machine reported AVX-512; so for the next.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 | Level::Vnni => unsafe { avx512::shorts::<false>(x, into, sums) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Level::Winograd => unsafe { avx512::shorts::<true>(x, into, sums) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Level::Vnni8 => unsafe { avx512::bytes(x, into, sums) },
+            // SAFETY: as above, and the row is the caller's.
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            Level::Amx => unsafe {
+                let stride = planes::stride(x.len());
+                planes::quantise(x, self.records.part(row * stride..(row + 1) * stride));
+            },
+            _ => shorts(isa, x, into, sums),
+        }
+    }
+}
+
+/// A row that is one task's.
+#[derive(Debug)]
+struct RowMut<'a> {
+    codes: SharedCodes<'a>,
+    row: usize,
+}
+
+impl RowMut<'_> {
+    /// The record of a block; all have so many numbers.
+    #[inline(always)]
+    fn record<const N: usize>(&mut self, block: usize) -> &mut [i32; N] {
+        let at = (block * self.codes.rows + self.row) * N;
+        // SAFETY: the row is this one's alone, by the promise to `fill`, which was made for the codes of one `Isa`: all records
+        // are of one length. There are as many numbers, by the assertion in `part`.
+        unsafe { &mut *self.codes.records.part(at..at + N).as_mut_ptr().cast() }
     }
 }
 
 multiversion! {
-    fn shorts(x: &[f32], row: &mut [i32], sums: bool) = shorts_lanes
+    fn shorts(x: &[f32], row: RowMut<'_>, sums: bool) = shorts_lanes
 }
 
 // Goes through `black_box`, block by block: the compiler would rather take a number from each of sixteen blocks at a time,
 // with gathers and scatters, and that takes several times as long as one block after the other.
 #[inline(always)]
-fn shorts_lanes<const FMA: bool>(x: &[f32], row: &mut [i32], sums: bool) {
+fn shorts_lanes<const FMA: bool>(x: &[f32], mut row: RowMut<'_>, sums: bool) {
     let (blocks, _) = x.as_chunks::<BLOCK>();
-    let (records, _) = row.as_chunks_mut::<{ BLOCK / 2 + EXTRA }>();
-    for (x, record) in blocks.iter().zip(records) {
-        let x = black_box(x);
+    for (at, x) in blocks.iter().enumerate() {
+        let (x, record) = (black_box(x), row.record::<{ BLOCK / 2 + EXTRA }>(at));
         let codes = block::<FMA, _>(x, record, sums);
         for half in 0..2 {
             for k in 0..LANES / 2 {
@@ -213,17 +265,23 @@ fn block<const FMA: bool, const N: usize>(
     codes
 }
 
-/// Fills in the end of a record: the scale, what the codes of its halves sum to, and the products of neighbouring words. The
-/// former overflow only where an activation is no number, which the scale then shows, or where the largest is next to nothing.
+/// Fills in the end of a record: from the scale, what the codes of its halves sum to, and (with the other sign) the products of
+/// neighbouring words. The former overflow only where an activation is no number, which the scale then shows, or where the
+/// largest is next to nothing.
 #[inline(always)]
-fn finish<const N: usize>(record: &mut [i32; N], scale: f32, totals: [i32; 4]) {
+fn finish<const N: usize>(record: &mut [i32; N], scale: f32, [a, b, c, d]: [i32; 4]) {
     let at = N - EXTRA;
-    record[at] = scale.to_bits() as i32;
-    record[at + 1] = (scale * totals[0].wrapping_add(totals[1]) as f32).to_bits() as i32;
+    let sum = |total: i32| (scale * total as f32).to_bits() as i32;
     // One by one: a call for all of them would take longer than everything else here.
-    for i in 0..totals.len() {
-        record[at + 2 + i] = totals[i];
-    }
+    record[at] = scale.to_bits() as i32;
+    record[at + 1] = sum(a.wrapping_add(b));
+    record[at + 2] = sum(a);
+    record[at + 3] = sum(b);
+    record[at + 4] = a;
+    record[at + 5] = b;
+    record[at + 6] = c.wrapping_add(d);
+    record[at + 7] = c;
+    record[at + 8] = d;
 }
 
 /// The same with AVX-512, spelt out: from the loops above the compiler makes something three times as slow.
@@ -231,50 +289,51 @@ fn finish<const N: usize>(record: &mut [i32; N], scale: f32, totals: [i32; 4]) {
 mod avx512 {
     use std::arch::x86_64::*;
 
-    use super::{BLOCK, EXTRA, LANES, MOST, ROUND, finish};
+    use super::{BLOCK, EXTRA, LANES, MOST, ROUND, RowMut, finish};
 
     /// Codes of 16 bits, two to a word; with the products of neighbouring words, or without.
     #[target_feature(enable = "avx512f,avx512bw,fma")]
-    pub fn shorts<const CROSSED: bool>(x: &[f32], row: &mut [i32], sums: bool) {
+    pub fn shorts<const CROSSED: bool>(x: &[f32], mut row: RowMut<'_>, sums: bool) {
         const WORDS: usize = BLOCK / 2;
         let (blocks, _) = x.as_chunks::<BLOCK>();
-        let (records, _) = row.as_chunks_mut::<{ WORDS + EXTRA }>();
-        for at in 0..blocks.len().min(records.len()) {
+        for at in 0..blocks.len() {
+            let record = row.record::<{ WORDS + EXTRA }>(at);
             let (scale, [a, b]) = codes(&blocks[at], f32::from(MOST));
             // Both halves have the first eight of their sixteen below, the others above.
             let low = _mm512_shuffle_i64x2::<0b01_00_01_00>(a, b);
             let high = _mm512_slli_epi32::<16>(_mm512_shuffle_i64x2::<0b11_10_11_10>(a, b));
             let words = _mm512_mask_blend_epi16(0xaaaa_aaaa, low, high);
             // SAFETY: writes the 64 bytes of the record's first sixteen numbers.
-            unsafe { _mm512_storeu_si512(records[at][..WORDS].as_mut_ptr().cast(), words) };
+            unsafe { _mm512_storeu_si512(record[..WORDS].as_mut_ptr().cast(), words) };
             let mut crossed = _mm512_setzero_si512();
             if CROSSED {
                 // Every product is there twice, in the lanes of both words: one of them is kept.
                 let neighbours = _mm512_shuffle_epi32::<0b10_11_00_01>(words);
-                crossed = _mm512_maskz_mov_epi32(0x5555, _mm512_madd_epi16(words, neighbours));
+                let products = _mm512_madd_epi16(words, neighbours);
+                crossed = _mm512_maskz_sub_epi32(0x5555, crossed, products);
             }
-            finish(&mut records[at], scale, if CROSSED || sums { totals(a, b, crossed) } else { [0; 4] });
+            finish(record, scale, if CROSSED || sums { totals(a, b, crossed) } else { [0; 4] });
         }
     }
 
     /// Codes of 8 bits, four to a word.
     #[target_feature(enable = "avx512f,avx512bw,fma")]
-    pub fn bytes(x: &[f32], row: &mut [i32], sums: bool) {
+    pub fn bytes(x: &[f32], mut row: RowMut<'_>, sums: bool) {
         const WORDS: usize = BLOCK / 4;
         let (blocks, _) = x.as_chunks::<BLOCK>();
-        let (records, _) = row.as_chunks_mut::<{ WORDS + EXTRA }>();
         // The four quarters of a half become the four bytes of its words.
         let up = _mm512_set_epi32(24, 24, 24, 24, 16, 16, 16, 16, 8, 8, 8, 8, 0, 0, 0, 0);
-        for at in 0..blocks.len().min(records.len()) {
+        for at in 0..blocks.len() {
+            let record = row.record::<{ WORDS + EXTRA }>(at);
             let (scale, halves) = codes(&blocks[at], f32::from(i8::MAX));
             let [a, b] = halves;
             let none = _mm512_setzero_si512();
-            finish(&mut records[at], scale, if sums { totals(a, b, none) } else { [0; 4] });
+            finish(record, scale, if sums { totals(a, b, none) } else { [0; 4] });
             for half in 0..2 {
                 let bytes = _mm512_sllv_epi32(_mm512_and_si512(halves[half], _mm512_set1_epi32(0xff)), up);
                 let two = _mm512_or_si512(bytes, _mm512_shuffle_i64x2::<0b00_00_11_10>(bytes, bytes));
                 let one = _mm512_or_si512(two, _mm512_shuffle_i64x2::<0b00_00_00_01>(two, two));
-                let words = &mut records[at][half * WORDS / 2..][..WORDS / 2];
+                let words = &mut record[half * WORDS / 2..][..WORDS / 2];
                 // SAFETY: writes the 16 bytes of these four numbers.
                 unsafe { _mm_storeu_si128(words.as_mut_ptr().cast(), _mm512_castsi512_si128(one)) };
             }

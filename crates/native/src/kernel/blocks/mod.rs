@@ -43,7 +43,7 @@ use mapped::Mapped;
 use place::Place;
 use table::{Kind, Table, TablePart, TablePartMut};
 
-pub(crate) use codes::{CodeRows, quantise};
+pub(crate) use codes::CodeRows;
 
 /// Inputs that share a scale.
 pub(super) const BLOCK: usize = RUN;

@@ -168,9 +168,9 @@ mod for_tiles {
 fn codes(isa: Isa, x: &[f32], inputs: usize) -> CodeRows {
     let mut rows = CodeRows::default();
     rows.resize(isa, x.len() / inputs, inputs);
-    let (records, stride) = rows.rows_mut();
-    for (x, row) in x.chunks(inputs).zip(records.chunks_mut(stride)) {
-        quantise(isa, x, row, true);
+    for (row, x) in x.chunks(inputs).enumerate() {
+        // SAFETY: there is room for all rows, and each is filled once.
+        unsafe { rows.shared().fill(isa, row, x, true) };
     }
     rows
 }

@@ -222,10 +222,8 @@ unsafe fn walk<
                         results[r][p] = U::add_sums(results[r][p], sums[r][p], scales, blocks[r].scale());
                     }
                 }
-            }
-            if MINS {
-                for p in 0..PANELS {
-                    for g in 0..groups {
+                if MINS {
+                    for p in 0..PANELS {
                         let mins = U::factors(K::at(mins[p], b * groups + g, b));
                         for r in 0..ROWS {
                             results[r][p] = U::add_scaled(results[r][p], mins, blocks[r].sum(g, groups));

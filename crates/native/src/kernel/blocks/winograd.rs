@@ -10,13 +10,16 @@
 //!
 //! The products of neighbouring activations are summed up when they become codes, and those of weights here, where a block is
 //! unfolded once for all rows. So blocks come first and rows second, and results wait in the nearest cache.
+//!
+//! Additions leave the pipes that multiply idle a third of the time. So what multiplies at the end of a tile, where sums become
+//! floats and meet their scales, is done during the next one.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, offset_of};
 use std::ops::Range;
 
-use super::codes::{CodeBlock, CodeView};
+use super::codes::{Beside, CodeView};
 use super::place::PAIRS;
 use super::table::Kind;
 use super::tile::{BYTES, LISTED, NIBBLES, TWO, groups};
@@ -33,6 +36,9 @@ const ROWS: usize = 4;
 const MOST_ROWS: usize = 64;
 /// Words of a block, two activations each.
 const WORDS: usize = BLOCK / 2;
+/// Bytes of a row's record of a block, and where in it lies what is beside the words.
+const RECORD: usize = BESIDE + size_of::<Beside>();
+const BESIDE: usize = WORDS * size_of::<i32>();
 
 /// Something for each row and panel of a tile.
 type Tile<T> = [[T; PANELS]; ROWS];
@@ -41,16 +47,42 @@ type Tile<T> = [[T; PANELS]; ROWS];
 #[repr(C, align(64))]
 struct Results(Tile<[f32; LANES]>);
 
+impl Results {
+    const ZERO: Self = Results([[[0.0; LANES]; PANELS]; ROWS]);
+}
+
+/// What makes floats of a group's sums.
+#[repr(C, align(64))]
+struct Factors {
+    scales: [__m512; PANELS],
+    mins: [__m512; PANELS],
+}
+
 /// A block of four panels, ready to be multiplied with any number of rows.
 #[repr(C, align(64))]
 struct Unfolded {
     /// For every two words: the codes that meet the first, and those that meet the second.
     codes: [[[__m512i; PANELS]; 2]; WORDS / 2],
-    /// For every group of inputs: what sums begin with, the scales, and the minima.
+    /// For every group of inputs, what sums begin with.
     begins: [[__m512i; PANELS]; 2],
-    scales: [[__m512; PANELS]; 2],
-    mins: [[__m512; PANELS]; 2],
+    /// What is done to them in the end, of this block and of the one before it: of blocks with even numbers, and of the others.
+    factors: [[Factors; 2]; 2],
 }
+
+/// What a step, which is a group of inputs of a tile, leaves to the next.
+struct Left {
+    /// What it summed up. The next sums up in the same place.
+    sums: Sums,
+    /// Of its first row, the scale and what the activations sum to.
+    scale: *const f32,
+    total: *const f32,
+    factors: *const Factors,
+    results: *mut Results,
+}
+
+/// The sums of a tile.
+#[repr(C, align(64))]
+struct Sums(Tile<__m512i>);
 
 /// The rows that should be multiplied here, and those that are left.
 pub(super) fn suitable(rows: Range<usize>, panels: &[Panel<'_>]) -> (Range<usize>, Range<usize>) {
@@ -102,35 +134,55 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
     U: Unit<Sums = __m512i, Codes = __m512i, Floats = __m512>,
     K: Kind,
 {
-    let lines = if CODES == LISTED { 4 } else { CODES };
-    let blocks = panels[0].lines.len() / lines;
-    // SAFETY: the caller vouches for the instructions and for the rows, of which every tile is written before it is read.
+    let groups = const { groups(CODES) };
+    let (tiles, blocks) = (rows.len() / ROWS, panels[0].lines.len() / lines(CODES));
+    // SAFETY: the caller vouches for the instructions and for the rows, of which every tile is written before it is read, and
+    // blocks are unfolded before they are multiplied. What steps are told of stays until the next has finished them.
     unsafe {
         // Of those that are not used nothing is written: they may be most.
         let mut results = [const { MaybeUninit::<Results>::uninit() }; MOST_ROWS / ROWS];
-        for tile in &mut results[..rows.len() / ROWS] {
-            tile.write(Results([[[0.0; LANES]; PANELS]; ROWS]));
+        for tile in &mut results[..tiles] {
+            tile.write(Results::ZERO);
         }
-        let mut unfolded: Unfolded = std::mem::zeroed();
+        let mut unfolded = MaybeUninit::<Unfolded>::uninit();
+        let unfolded = unfolded.as_mut_ptr();
+        // Before the first step there was none: what it would have left is added to nothing.
+        let (mut nothing, zero) = (Results::ZERO, [0.0; ROWS * RECORD / size_of::<f32>()]);
+        let zeros: Factors = std::mem::zeroed();
+        let mut left = Left {
+            sums: std::mem::zeroed(),
+            scale: zero.as_ptr(),
+            total: zero.as_ptr(),
+            factors: &zeros,
+            results: &raw mut nothing,
+        };
         for b in 0..blocks {
             for p in 0..PANELS {
-                prepare::<U, K, CODES, MINS>(&panels[p], b, blocks, p, &mut unfolded);
+                prepare::<U, K, CODES, MINS>(&panels[p], b, blocks, p, unfolded);
             }
-            for first in rows.clone().step_by(ROWS) {
-                // Plain arrays and loops throughout: `map` is not always inlined into code for a vector unit.
-                let of_row = |r: usize| x.block(first + r, b, WORDS);
-                let block = [of_row(0), of_row(1), of_row(2), of_row(3)];
+            let first = x.blocks(rows.clone(), b, WORDS).as_ptr();
+            let next = x.distance(WORDS);
+            for tile in 0..tiles {
                 if b + 1 == blocks {
+                    let first = rows.start + tile * ROWS;
                     for r in 0..ROWS {
                         for p in 0..PANELS {
                             out.expect(first + r, first_column + p * LANES);
                         }
                     }
                 }
-                let results = results[(first - rows.start) / ROWS].assume_init_mut();
-                add_block::<U, CODES, MINS>(&block, panels[0].surplus, &unfolded, results);
+                let records = first.byte_add(tile * ROWS * RECORD).cast();
+                let results = results[tile].as_mut_ptr();
+                let factors = &raw const (*unfolded).factors[b % 2];
+                if groups == 1 {
+                    step::<0, 8, MINS>(records, next, unfolded, factors.cast(), results, &mut left);
+                } else {
+                    step::<0, 4, MINS>(records, next, unfolded, factors.cast(), results, &mut left);
+                    step::<4, 4, MINS>(records, next, unfolded, factors.cast(), results, &mut left);
+                }
             }
         }
+        finish::<U, MINS>(&left);
         for row in rows.clone() {
             for p in 0..PANELS {
                 let at = row - rows.start;
@@ -141,23 +193,27 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
     }
 }
 
+/// Lines of a block of a panel.
+const fn lines(codes: usize) -> usize {
+    if codes == LISTED { 4 } else { codes }
+}
+
 /// Unfolds a block of panel `p`, with its scales and minima, and asks for what will be unfolded next.
 ///
 /// # Safety
-/// The machine must have AVX-512 with VNNI.
+/// The machine must have AVX-512 with VNNI. Nothing need be there where it goes, but there must be room.
 #[inline(always)]
 unsafe fn prepare<U, K, const CODES: usize, const MINS: bool>(
     panel: &Panel<'_>,
     b: usize,
     blocks: usize,
     p: usize,
-    into: &mut Unfolded,
+    into: *mut Unfolded,
 ) where
     U: Unit<Sums = __m512i, Codes = __m512i, Floats = __m512>,
     K: Kind,
 {
-    let count = if CODES == LISTED { 4 } else { CODES };
-    let groups = const { groups(CODES) };
+    let (count, groups) = const { (lines(CODES), groups(CODES)) };
     let lines = &panel.lines[b * count..][..count];
     // The block behind this one, or the first of the panel that takes this one's place.
     let panels_between = if b + 1 == blocks { PANELS - 1 } else { 0 };
@@ -165,206 +221,375 @@ unsafe fn prepare<U, K, const CODES: usize, const MINS: bool>(
         ask_for(lines.as_ptr().wrapping_add((1 + panels_between * blocks) * count + at));
     }
     let (scales, mins) = (K::of(panel.scales), K::of(panel.mins.unwrap_or(panel.scales)));
-    // SAFETY: the caller vouches for the instructions.
+    // SAFETY: the caller vouches for the instructions, and for the place.
     unsafe {
-        unfold::<U, CODES>(panel, lines, p, into);
+        let factors = &raw mut (*into).factors[b % 2];
         for g in 0..groups {
             let entry = K::at(scales, b * groups + g, b);
             ask_for(entry.place().wrapping_add(size_of::<Line>()));
-            into.scales[g][p] = U::factors(entry);
+            (*factors)[g].scales[p] = U::factors(entry);
             if MINS {
                 let entry = K::at(mins, b * groups + g, b);
                 ask_for(entry.place().wrapping_add(size_of::<Line>()));
-                into.mins[g][p] = U::factors(entry);
+                (*factors)[g].mins[p] = U::factors(entry);
             }
+            let mut begin = U::begin(0);
+            for pair in g * PAIRS / groups..(g + 1) * PAIRS / groups {
+                let codes = unfold::<U, CODES>(panel, lines, pair);
+                for half in 0..2 {
+                    let (first, second) = (codes[2 * half], codes[2 * half + 1]);
+                    begin = _mm512_sub_epi32(begin, _mm512_madd_epi16(first, second));
+                    (*into).codes[2 * pair + half][0][p] = first;
+                    (*into).codes[2 * pair + half][1][p] = second;
+                }
+            }
+            (*into).begins[g][p] = begin;
         }
     }
 }
 
-/// Adds a block's products to the results of a tile, and asks for the rows' next blocks.
+/// The codes that meet four words.
 ///
 /// # Safety
 /// The machine must have AVX-512 with VNNI.
 #[inline(always)]
-unsafe fn add_block<U, const CODES: usize, const MINS: bool>(
-    block: &[CodeBlock<'_>; ROWS],
-    surplus: i32,
-    unfolded: &Unfolded,
-    results: &mut Results,
-) where
-    U: Unit<Sums = __m512i, Codes = __m512i, Floats = __m512>,
-{
-    let groups = const { groups(CODES) };
-    let surplus = if matches!(CODES, TWO | NIBBLES | LISTED | BYTES) { 0 } else { surplus };
-    for r in 0..ROWS {
-        // They lie behind these.
-        let words = block[r].words().as_ptr();
-        ask_for(words.wrapping_add(2 * WORDS));
-        ask_for(words.wrapping_add(3 * WORDS));
-    }
-    // SAFETY: the caller vouches for the instructions; there are two words of each row for every pair, and pairs in every group.
-    unsafe {
-        for g in 0..groups {
-            let mut sums = [[U::begin(0); PANELS]; ROWS];
-            let mut words = [std::ptr::null(); ROWS];
-            let pairs = g * WORDS / 2 / groups..(g + 1) * WORDS / 2 / groups;
-            for r in 0..ROWS {
-                let minus = surplus.wrapping_mul(block[r].total(g, groups));
-                let begin = U::begin(minus.wrapping_add(block[r].crossed(g, groups)).wrapping_neg());
-                for p in 0..PANELS {
-                    sums[r][p] = _mm512_add_epi32(unfolded.begins[g][p], begin);
-                }
-                words[r] = block[r].words()[2 * pairs.start..2 * pairs.end].as_ptr();
-            }
-            add_pairs(&mut sums, &unfolded.codes[pairs], words);
-            for r in 0..ROWS {
-                for p in 0..PANELS {
-                    let (scales, scale) = (unfolded.scales[g][p], block[r].scale());
-                    let result = &mut results.0[r][p];
-                    let mut sum = U::add_sums(_mm512_load_ps(result.as_ptr()), sums[r][p], scales, scale);
-                    // All minima after all sums, as in any other kernel.
-                    if MINS && g == groups - 1 {
-                        for g in 0..groups {
-                            sum = U::add_scaled(sum, unfolded.mins[g][p], block[r].sum(g, groups));
-                        }
-                    }
-                    _mm512_store_ps(result.as_mut_ptr(), sum);
-                }
-            }
-        }
-    }
-}
-
-/// Unfolds the codes of a block of panel `p`, and sums up the products of those that meet neighbouring words.
-///
-/// # Safety
-/// The machine must have AVX-512 with VNNI.
-#[inline(always)]
-unsafe fn unfold<U, const CODES: usize>(panel: &Panel<'_>, lines: &[Line], p: usize, into: &mut Unfolded)
+unsafe fn unfold<U, const CODES: usize>(panel: &Panel<'_>, lines: &[Line], pair: usize) -> [__m512i; 4]
 where
     U: Unit<Sums = __m512i, Codes = __m512i, Floats = __m512>,
 {
-    let groups = const { groups(CODES) };
-    let list = match panel.codes {
-        Codes::Listed(list) => list,
-        _ => &[0; 16],
-    };
     // SAFETY: the caller vouches for the instructions.
     unsafe {
-        let list = U::list(list);
-        for g in 0..groups {
-            let mut crossed = [U::begin(0); 2];
-            for pair in g * PAIRS / groups..(g + 1) * PAIRS / groups {
-                let codes = match CODES {
-                    NIBBLES => {
-                        let line = &lines[pair];
-                        [
-                            U::nibbles::<0>(line),
-                            U::nibbles::<1>(line),
-                            U::nibbles::<2>(line),
-                            U::nibbles::<3>(line),
-                        ]
-                    }
-                    LISTED => {
-                        let line = &lines[pair];
-                        [
-                            U::listed::<0>(line, list),
-                            U::listed::<1>(line, list),
-                            U::listed::<2>(line, list),
-                            U::listed::<3>(line, list),
-                        ]
-                    }
-                    _ => {
-                        let (first, second) =
-                            (U::strip::<CODES, 0>(lines, pair), U::strip::<CODES, 1>(lines, pair));
-                        [
-                            U::strip_codes::<CODES, 0>(first),
-                            U::strip_codes::<CODES, 0>(second),
-                            U::strip_codes::<CODES, 1>(first),
-                            U::strip_codes::<CODES, 1>(second),
-                        ]
-                    }
-                };
-                for half in 0..2 {
-                    let (first, second) = (codes[2 * half], codes[2 * half + 1]);
-                    let products = _mm512_madd_epi16(first, second);
-                    crossed[half] = _mm512_add_epi32(crossed[half], products);
-                    into.codes[2 * pair + half][0][p] = first;
-                    into.codes[2 * pair + half][1][p] = second;
-                }
+        match CODES {
+            NIBBLES => {
+                let line = &lines[pair];
+                [U::nibbles::<0>(line), U::nibbles::<1>(line), U::nibbles::<2>(line), U::nibbles::<3>(line)]
             }
-            let crossed = _mm512_add_epi32(crossed[0], crossed[1]);
-            into.begins[g][p] = _mm512_sub_epi32(_mm512_setzero_si512(), crossed);
+            LISTED => {
+                let list = match panel.codes {
+                    Codes::Listed(list) => list,
+                    _ => &[0; 16],
+                };
+                let (line, list) = (&lines[pair], U::list(list));
+                [
+                    U::listed::<0>(line, list),
+                    U::listed::<1>(line, list),
+                    U::listed::<2>(line, list),
+                    U::listed::<3>(line, list),
+                ]
+            }
+            _ => {
+                let (first, second) = (U::strip::<CODES, 0>(lines, pair), U::strip::<CODES, 1>(lines, pair));
+                let codes = [
+                    U::strip_codes::<CODES, 0>(first),
+                    U::strip_codes::<CODES, 0>(second),
+                    U::strip_codes::<CODES, 1>(first),
+                    U::strip_codes::<CODES, 1>(second),
+                ];
+                if matches!(CODES, TWO | BYTES) {
+                    return codes;
+                }
+                // Once here, instead of from every row's sums.
+                let surplus = _mm512_set1_epi16(panel.surplus as i16);
+                let less = |codes: __m512i| _mm512_sub_epi16(codes, surplus);
+                [less(codes[0]), less(codes[1]), less(codes[2]), less(codes[3])]
+            }
         }
     }
+}
+
+/// Adds what a step has left to its results, as the next would do.
+///
+/// # Safety
+/// The machine must have AVX-512 with VNNI, and what the step was told of must still be there.
+#[inline(always)]
+unsafe fn finish<U, const MINS: bool>(left: &Left)
+where
+    U: Unit<Sums = __m512i, Codes = __m512i, Floats = __m512>,
+{
+    // SAFETY: the caller vouches for the instructions, and for what is pointed to.
+    unsafe {
+        let (factors, results) = (&*left.factors, &mut *left.results);
+        for r in 0..ROWS {
+            let (scale, total) = (*left.scale.byte_add(r * RECORD), *left.total.byte_add(r * RECORD));
+            for p in 0..PANELS {
+                let result = &mut results.0[r][p];
+                let before = _mm512_load_ps(result.as_ptr());
+                let mut sum = U::add_sums(before, left.sums.0[r][p], factors.scales[p], scale);
+                if MINS {
+                    sum = U::add_scaled(sum, factors.mins[p], total);
+                }
+                _mm512_store_ps(result.as_mut_ptr(), sum);
+            }
+        }
+    }
+}
+
+/// Calls a macro with the number of a row of a tile and the registers of its sums.
+macro_rules! row {
+    (0, $call:ident!($($arg:tt)*)) => { $call!($($arg)* 0, "zmm0", "zmm1", "zmm2", "zmm3") };
+    (1, $call:ident!($($arg:tt)*)) => { $call!($($arg)* 1, "zmm4", "zmm5", "zmm6", "zmm7") };
+    (2, $call:ident!($($arg:tt)*)) => { $call!($($arg)* 2, "zmm8", "zmm9", "zmm10", "zmm11") };
+    (3, $call:ident!($($arg:tt)*)) => { $call!($($arg)* 3, "zmm12", "zmm13", "zmm14", "zmm15") };
+}
+
+/// What a row's sums begin with: the panels' own, in registers 16 to 19, and the row's.
+macro_rules! begin {
+    ($r:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
+        concat!(
+            "vpaddd ",
+            $a,
+            ", zmm16, dword ptr [{crossed} + {record}*",
+            $r,
+            "]{{1to16}}\n",
+            "vpaddd ",
+            $b,
+            ", zmm17, dword ptr [{crossed} + {record}*",
+            $r,
+            "]{{1to16}}\n",
+            "vpaddd ",
+            $c,
+            ", zmm18, dword ptr [{crossed} + {record}*",
+            $r,
+            "]{{1to16}}\n",
+            "vpaddd ",
+            $d,
+            ", zmm19, dword ptr [{crossed} + {record}*",
+            $r,
+            "]{{1to16}}\n",
+        )
+    };
 }
 
 /// Two words of a row, each with the other's codes added, against each other, for four panels. The codes that meet the first word
 /// are in registers 16 to 19, those that meet the second in 20 to 23.
-macro_rules! row {
-    ($words:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
+macro_rules! multiply {
+    ($pair:literal, $r:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
         concat!(
-            "vpbroadcastd zmm24, dword ptr [{", $words, "}]\n",
-            "vpbroadcastd zmm25, dword ptr [{", $words, "} + 4]\n",
-            "add {", $words, "}, 8\n",
-            row!(@panel "zmm16", "zmm20", $a),
-            row!(@panel "zmm17", "zmm21", $b),
-            row!(@panel "zmm18", "zmm22", $c),
-            row!(@panel "zmm19", "zmm23", $d),
+            "vpbroadcastd zmm24, dword ptr [{words} + {record}*", $r, " + 8*", $pair, "]\n",
+            "vpbroadcastd zmm25, dword ptr [{words} + {record}*", $r, " + 8*", $pair, " + 4]\n",
+            multiply!(@panel "zmm16", "zmm20", $a),
+            multiply!(@panel "zmm17", "zmm21", $b),
+            multiply!(@panel "zmm18", "zmm22", $c),
+            multiply!(@panel "zmm19", "zmm23", $d),
         )
     };
     (@panel $first:literal, $second:literal, $sums:literal) => {
         concat!(
             "vpaddw zmm26, zmm24, ", $second, "\n",
             "vpaddw zmm27, zmm25, ", $first, "\n",
-            "vpdpwssd {", $sums, "}, zmm26, zmm27\n",
+            "vpdpwssd ", $sums, ", zmm26, zmm27\n",
         )
     };
 }
 
-/// Adds the products of pairs of words with their codes. The loop is spelt out: with 16 sums and eight vectors of codes there
-/// are few registers left, and a compiler that wants more spends the time that the additions save.
+/// Keeps a row's sums for the next step.
+macro_rules! keep {
+    ($r:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
+        concat!(
+            "vmovdqa64 zmmword ptr [{sums} + 256*",
+            $r,
+            "], ",
+            $a,
+            "\n",
+            "vmovdqa64 zmmword ptr [{sums} + 256*",
+            $r,
+            " + 64], ",
+            $b,
+            "\n",
+            "vmovdqa64 zmmword ptr [{sums} + 256*",
+            $r,
+            " + 128], ",
+            $c,
+            "\n",
+            "vmovdqa64 zmmword ptr [{sums} + 256*",
+            $r,
+            " + 192], ",
+            $d,
+            "\n",
+        )
+    };
+}
+
+/// The scales and minima of a panel, for what the last step has left.
+macro_rules! factors {
+    () => {
+        concat!(
+            "vmovaps zmm28, zmmword ptr [{factors}]\n",
+            "vmovaps zmm29, zmmword ptr [{factors} + {mins}]\n",
+            "add {factors}, 64\n",
+        )
+    };
+}
+
+/// What the last step has left for a row and this panel: the same operations as in [`finish`].
+macro_rules! last {
+    ($r:literal, $minima:tt) => {
+        concat!(
+            "vcvtdq2ps zmm31, zmmword ptr [{sums} + 256*", $r, "]\n",
+            "vmulps zmm30, zmm28, dword ptr [{scale} + {record}*", $r, "]{{1to16}}\n",
+            "vfmadd213ps zmm31, zmm30, zmmword ptr [{results} + 256*", $r, "]\n",
+            last!(@$minima $r),
+            "vmovaps zmmword ptr [{results} + 256*", $r, "], zmm31\n",
+        )
+    };
+    (@with $r:literal) => {
+        concat!("vfmadd231ps zmm31, zmm29, dword ptr [{total} + {record}*", $r, "]{{1to16}}\n")
+    };
+    // Nothing but a comment: an operand that is not used is an error.
+    (@without $r:literal) => { "# {total}\n" };
+}
+
+/// A pair of words of every row, with some of what the last step has left between the rows.
+macro_rules! pair {
+    ($pair:literal, $between:expr, $behind:expr) => {
+        concat!(
+            "vmovdqa64 zmm16, zmmword ptr [{codes} + 512*",
+            $pair,
+            "]\n",
+            "vmovdqa64 zmm17, zmmword ptr [{codes} + 512*",
+            $pair,
+            " + 64]\n",
+            "vmovdqa64 zmm18, zmmword ptr [{codes} + 512*",
+            $pair,
+            " + 128]\n",
+            "vmovdqa64 zmm19, zmmword ptr [{codes} + 512*",
+            $pair,
+            " + 192]\n",
+            "vmovdqa64 zmm20, zmmword ptr [{codes} + 512*",
+            $pair,
+            " + 256]\n",
+            "vmovdqa64 zmm21, zmmword ptr [{codes} + 512*",
+            $pair,
+            " + 320]\n",
+            "vmovdqa64 zmm22, zmmword ptr [{codes} + 512*",
+            $pair,
+            " + 384]\n",
+            "vmovdqa64 zmm23, zmmword ptr [{codes} + 512*",
+            $pair,
+            " + 448]\n",
+            row!(0, multiply!($pair,)),
+            row!(1, multiply!($pair,)),
+            $between,
+            row!(2, multiply!($pair,)),
+            row!(3, multiply!($pair,)),
+            $behind,
+        )
+    };
+}
+
+/// What is done for each of four panels of the last step: two pairs of a block, or one of half a block.
+macro_rules! pairs {
+    (8, $minima:tt) => {
+        concat!(
+            pair!(0, last!(0, $minima), last!(1, $minima)),
+            pair!(1, last!(2, $minima), last!(3, $minima)),
+            "add {codes}, 1024\n",
+            "add {words}, 16\n",
+        )
+    };
+    (4, $minima:tt) => {
+        concat!(
+            pair!(
+                0,
+                concat!(last!(0, $minima), last!(1, $minima)),
+                concat!(last!(2, $minima), last!(3, $minima))
+            ),
+            "add {codes}, 512\n",
+            "add {words}, 8\n",
+        )
+    };
+}
+
+/// Sums up the products of `PAIRS` pairs of a tile's words, from pair `FIRST` of a block on, with their codes, and gives out what
+/// the step before has left. All of it is spelt out: with 16 sums and eight vectors of codes there are few registers left, and a
+/// compiler that wants more, or does one after the other, spends the time that the additions save.
 ///
 /// # Safety
-/// There must be a pair, and each row must have two words for each of them.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn add_pairs(sums: &mut Tile<__m512i>, codes: &[[[__m512i; PANELS]; 2]], words: [*const i32; ROWS]) {
-    debug_assert!(!codes.is_empty());
-    let [[a0, a1, a2, a3], [b0, b1, b2, b3], [c0, c1, c2, c3], [d0, d1, d2, d3]] = sums;
-    // SAFETY: reads the codes, which are aligned as vectors are, and as many words as the caller vouches for; writes registers.
+/// The machine must have AVX-512 with VNNI. There must be the records of four rows; the block must be unfolded, with its factors;
+/// and what the last step was told of must still be there. The next block's records need not: they may be any number of bytes
+/// away.
+#[inline(always)]
+unsafe fn step<const FIRST: usize, const PAIRS: usize, const MINS: bool>(
+    records: *const u8,
+    next: usize,
+    block: *const Unfolded,
+    factors: *const Factors,
+    results: *mut Results,
+    left: &mut Left,
+) {
+    let group = FIRST / PAIRS;
+    let (crossed, total) = match WORDS / 2 / PAIRS {
+        1 => (offset_of!(Beside, crossed), offset_of!(Beside, sum)),
+        _ => (
+            offset_of!(Beside, half_crossed) + group * size_of::<i32>(),
+            offset_of!(Beside, half_sums) + group * size_of::<f32>(),
+        ),
+    };
+    // SAFETY: reads what the caller vouches for and what is borrowed, vectors where they are aligned; writes sums, the results of
+    // the last step, and registers.
     unsafe {
-        asm!(
-            "2:",
-            "vmovdqa64 zmm16, zmmword ptr [{codes}]",
-            "vmovdqa64 zmm17, zmmword ptr [{codes} + 64]",
-            "vmovdqa64 zmm18, zmmword ptr [{codes} + 128]",
-            "vmovdqa64 zmm19, zmmword ptr [{codes} + 192]",
-            "vmovdqa64 zmm20, zmmword ptr [{codes} + 256]",
-            "vmovdqa64 zmm21, zmmword ptr [{codes} + 320]",
-            "vmovdqa64 zmm22, zmmword ptr [{codes} + 384]",
-            "vmovdqa64 zmm23, zmmword ptr [{codes} + 448]",
-            "add {codes}, 512",
-            row!("w0", "a0", "a1", "a2", "a3"),
-            row!("w1", "b0", "b1", "b2", "b3"),
-            row!("w2", "c0", "c1", "c2", "c3"),
-            row!("w3", "d0", "d1", "d2", "d3"),
-            "dec {left}",
-            "jnz 2b",
-            codes = inout(reg) codes.as_ptr() => _,
-            left = inout(reg) codes.len() => _,
-            w0 = inout(reg) words[0] => _,
-            w1 = inout(reg) words[1] => _,
-            w2 = inout(reg) words[2] => _,
-            w3 = inout(reg) words[3] => _,
-            a0 = inout(zmm_reg) *a0, a1 = inout(zmm_reg) *a1, a2 = inout(zmm_reg) *a2, a3 = inout(zmm_reg) *a3,
-            b0 = inout(zmm_reg) *b0, b1 = inout(zmm_reg) *b1, b2 = inout(zmm_reg) *b2, b3 = inout(zmm_reg) *b3,
-            c0 = inout(zmm_reg) *c0, c1 = inout(zmm_reg) *c1, c2 = inout(zmm_reg) *c2, c3 = inout(zmm_reg) *c3,
-            d0 = inout(zmm_reg) *d0, d1 = inout(zmm_reg) *d1, d2 = inout(zmm_reg) *d2, d3 = inout(zmm_reg) *d3,
-            out("zmm16") _, out("zmm17") _, out("zmm18") _, out("zmm19") _,
-            out("zmm20") _, out("zmm21") _, out("zmm22") _, out("zmm23") _,
-            out("zmm24") _, out("zmm25") _, out("zmm26") _, out("zmm27") _,
-            options(readonly, nostack),
-        );
+        macro_rules! run {
+            ($pairs:tt, $minima:tt) => {
+                asm!(
+                    "vmovdqa64 zmm16, zmmword ptr [{begins}]",
+                    "vmovdqa64 zmm17, zmmword ptr [{begins} + 64]",
+                    "vmovdqa64 zmm18, zmmword ptr [{begins} + 128]",
+                    "vmovdqa64 zmm19, zmmword ptr [{begins} + 192]",
+                    row!(0, begin!()),
+                    row!(1, begin!()),
+                    row!(2, begin!()),
+                    row!(3, begin!()),
+                    ".p2align 5",
+                    "2:",
+                    factors!(),
+                    "prefetcht0 [{next}]",
+                    "prefetcht0 [{next} + 64]",
+                    "add {next}, 128",
+                    pairs!($pairs, $minima),
+                    "add {sums}, 64",
+                    "add {results}, 64",
+                    "dec {panels}",
+                    "jnz 2b",
+                    "sub {sums}, 256",
+                    row!(0, keep!()),
+                    row!(1, keep!()),
+                    row!(2, keep!()),
+                    row!(3, keep!()),
+                    codes = inout(reg) &raw const (*block).codes[FIRST] => _,
+                    begins = in(reg) &raw const (*block).begins[group],
+                    words = inout(reg) records.byte_add(2 * FIRST * size_of::<i32>()) => _,
+                    next = inout(reg) records.wrapping_byte_add(next) => _,
+                    crossed = in(reg) records.byte_add(BESIDE + crossed),
+                    sums = inout(reg) &mut left.sums => _,
+                    scale = in(reg) left.scale,
+                    total = in(reg) left.total,
+                    factors = inout(reg) left.factors => _,
+                    results = inout(reg) left.results => _,
+                    panels = inout(reg) PANELS => _,
+                    record = const RECORD,
+                    mins = const offset_of!(Factors, mins),
+                    out("zmm0") _, out("zmm1") _, out("zmm2") _, out("zmm3") _,
+                    out("zmm4") _, out("zmm5") _, out("zmm6") _, out("zmm7") _,
+                    out("zmm8") _, out("zmm9") _, out("zmm10") _, out("zmm11") _,
+                    out("zmm12") _, out("zmm13") _, out("zmm14") _, out("zmm15") _,
+                    out("zmm16") _, out("zmm17") _, out("zmm18") _, out("zmm19") _,
+                    out("zmm20") _, out("zmm21") _, out("zmm22") _, out("zmm23") _,
+                    out("zmm24") _, out("zmm25") _, out("zmm26") _, out("zmm27") _,
+                    out("zmm28") _, out("zmm29") _, out("zmm30") _, out("zmm31") _,
+                    options(nostack),
+                )
+            };
+        }
+        match (PAIRS, MINS) {
+            (8, true) => run!(8, with),
+            (8, false) => run!(8, without),
+            (4, true) => run!(4, with),
+            (4, false) => run!(4, without),
+            _ => unreachable!("a block has eight pairs, and half of it four"),
+        }
+        left.scale = records.byte_add(BESIDE + offset_of!(Beside, scale)).cast();
+        left.total = records.byte_add(BESIDE + total).cast();
+        left.factors = factors.add(group);
     }
+    left.results = results;
 }
