@@ -4,8 +4,8 @@
 //! contributes many, and the pass does not care which is which.
 
 use crate::kernel::{
-    Answers, Buffer, Input, KvType, PAGE, Packed, Plan, Results, Step, add, matmul, rms_norm,
-    rms_norm_in_place, rope, swiglu,
+    Ahead, Answers, Buffer, Input, KvType, PAGE, Packed, Plan, Results, Step, add, matmul, matmul_asking,
+    rms_norm, rms_norm_in_place, rope, swiglu,
 };
 use crate::load::LayerShape;
 use crate::mixture::Mixing;
@@ -52,23 +52,32 @@ impl<'a> Residual<'a> {
     }
 }
 
-/// Who sees what: one plan for all layers, unless some have windows.
-struct Plans<'a>(Vec<(Option<usize>, Plan<'a>)>);
+/// Who sees what: one for all layers, unless some have windows.
+struct Seen<'a> {
+    window: Option<usize>,
+    plan: Plan<'a>,
+    /// Where the pages are that somebody sees.
+    pages: Vec<*const u8>,
+}
+
+struct Plans<'a>(Vec<Seen<'a>>);
 
 impl<'a> Plans<'a> {
-    fn new(model: &Model, batch: &Batch<'a>) -> Self {
-        let mut plans: Vec<(Option<usize>, Plan<'a>)> = Vec::new();
+    fn new(model: &Model, kv: KvType, pool: &Pool, batch: &Batch<'a>) -> Self {
+        let mut plans: Vec<Seen<'a>> = Vec::new();
         for LayerShape { window, .. } in model.layers.iter().map(|layer| layer.shape) {
-            if plans.iter().all(|(other, _)| *other != window) {
-                plans.push((window, batch.plan(window, model.config.heads / model.config.kv_heads)));
+            if plans.iter().all(|seen| seen.window != window) {
+                let plan = batch.plan(window, model.attention(kv).group());
+                let pages = plan.pages().into_iter().map(|id| pool.data(id).as_ptr()).collect();
+                plans.push(Seen { window, plan, pages });
             }
         }
         Plans(plans)
     }
 
-    fn of(&self, layer: &Layer) -> &Plan<'a> {
-        let found = self.0.iter().find(|(window, _)| *window == layer.shape.window);
-        &found.expect("there is a plan for the window of every layer").1
+    fn of(&self, layer: &Layer) -> &Seen<'a> {
+        let found = self.0.iter().find(|seen| seen.window == layer.shape.window);
+        found.expect("there is a plan for the window of every layer")
     }
 }
 
@@ -86,16 +95,26 @@ impl Forward<'_> {
     pub fn run(&mut self, batch: &Batch<'_>) -> &Results {
         self.embed(batch);
         self.angles(batch);
-        let plans = Plans::new(self.model, batch);
+        let (layers, size) = (&self.model.layers, self.model.attention(self.kv).page_bytes());
+        let plans = Plans::new(self.model, self.kv, self.pool, batch);
+        // What a layer's attention will read.
+        let read = |index: usize| match layers.get(index) {
+            Some(layer) => Ahead::new(&plans.of(layer).pages, index * size, size),
+            None => Ahead::new(&[], 0, 0),
+        };
         let mut before = Residual::None;
-        for (index, layer) in self.model.layers.iter().enumerate() {
-            self.attend(index, layer, batch, plans.of(layer), before);
+        let mut now = read(0);
+        for (index, layer) in layers.iter().enumerate() {
+            let next = read(index + 1);
+            self.attend(index, layer, batch, &plans.of(layer).plan, before, [&now, &next]);
             let attended = Residual::of(layer.attention_bias.as_deref());
             match &layer.ffn {
-                FeedForward::Dense { gate_up, down } => self.feed_forward(layer, gate_up, down, attended),
+                FeedForward::Dense { gate_up, down } => {
+                    self.feed_forward(layer, gate_up, down, attended, &next);
+                }
                 FeedForward::Mixture(mixture) => self.mix(layer, mixture, attended),
             }
-            before = Residual::Product;
+            (before, now) = (Residual::Product, next);
         }
         self.logits(batch)
     }
@@ -131,6 +150,7 @@ impl Forward<'_> {
         batch: &Batch<'_>,
         plan: &Plan<'_>,
         before: Residual<'_>,
+        [now, next]: [&Ahead<'_>; 2],
     ) {
         let (model, isa, threads) = (self.model, self.model.isa, self.threads);
         let attention = model.attention(self.kv);
@@ -142,7 +162,7 @@ impl Forward<'_> {
         let Scratch { watch, input, product, tokens, queries, query_scales, cos, sin, answers, .. } =
             &mut *self.scratch;
         watch.lap(Phase::Between);
-        matmul(threads, isa, &layer.qkv, input, product);
+        matmul_asking(threads, isa, &layer.qkv, input, Some(now), product);
         watch.lap(Phase::Matrices);
         let (bytes, size) = (attention.token_bytes(), attention.page_bytes());
         let words = config.heads * attention.query_words();
@@ -199,16 +219,23 @@ impl Forward<'_> {
             answers.merge(isa, &attention, plan, layer.sinks.as_deref(), row, into);
         });
         watch.lap(Phase::Between);
-        matmul(threads, isa, &layer.attention_out, input, product);
+        matmul_asking(threads, isa, &layer.attention_out, input, Some(next), product);
         watch.lap(Phase::Matrices);
     }
 
-    fn feed_forward(&mut self, layer: &Layer, gate_up: &Packed, down: &Packed, before: Residual<'_>) {
+    fn feed_forward(
+        &mut self,
+        layer: &Layer,
+        gate_up: &Packed,
+        down: &Packed,
+        before: Residual<'_>,
+        next: &Ahead<'_>,
+    ) {
         let (isa, threads, ffn) = (self.model.isa, self.threads, self.model.config.ffn);
         self.normalise(&layer.ffn_norm, gate_up, before);
         let Scratch { watch, input, product, .. } = &mut *self.scratch;
         watch.lap(Phase::Between);
-        matmul(threads, isa, gate_up, input, product);
+        matmul_asking(threads, isa, gate_up, input, Some(next), product);
         watch.lap(Phase::Matrices);
         let rows = input.rows();
         input.fill(threads, isa, rows, down, |row, into| {
@@ -216,7 +243,7 @@ impl Forward<'_> {
             swiglu(isa, gate, up, into);
         });
         watch.lap(Phase::Between);
-        matmul(threads, isa, down, input, product);
+        matmul_asking(threads, isa, down, input, Some(next), product);
         watch.lap(Phase::Matrices);
     }
 

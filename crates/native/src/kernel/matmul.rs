@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use super::ahead::Ahead;
 use super::blocks::{self, BlockPanels, CodeRows};
 use super::buffer::Buffer;
 use super::floats::FloatPanels;
@@ -163,8 +164,20 @@ impl Input {
 
 /// `out[r] = W x[r]` for every row of `x`.
 pub(crate) fn matmul(threads: &Threads, isa: Isa, weights: &Packed, x: &Input, out: &mut Results) {
+    matmul_asking(threads, isa, weights, x, None, out);
+}
+
+/// The same. Where the kernel has time for it, what is ahead is asked for meanwhile.
+pub(crate) fn matmul_asking(
+    threads: &Threads,
+    isa: Isa,
+    weights: &Packed,
+    x: &Input,
+    ahead: Option<&Ahead<'_>>,
+    out: &mut Results,
+) {
     let all = [Group { weights: 0, rows: 0..x.rows }];
-    matmul_grouped(threads, isa, std::slice::from_ref(weights), &all, x, out);
+    multiply_groups(threads, isa, std::slice::from_ref(weights), &all, x, ahead, out);
 }
 
 /// Neighbouring rows that are multiplied with the same one of several matrices.
@@ -183,6 +196,18 @@ pub(crate) fn matmul_grouped(
     x: &Input,
     out: &mut Results,
 ) {
+    multiply_groups(threads, isa, weights, groups, x, None, out);
+}
+
+fn multiply_groups(
+    threads: &Threads,
+    isa: Isa,
+    weights: &[Packed],
+    groups: &[Group],
+    x: &Input,
+    ahead: Option<&Ahead<'_>>,
+    out: &mut Results,
+) {
     let Some(shape) = weights.first() else { return };
     out.resize(x.rows, shape.outputs);
     let stride = out.stride();
@@ -198,7 +223,7 @@ pub(crate) fn matmul_grouped(
         let rows = within(rows.start)..within(rows.end);
         // SAFETY: every panel of a group's band is in one task only; columns of different panels are apart, and so are rows of
         // different bands and groups.
-        unsafe { multiply(isa, &weights[group.weights], panels, &rows, x, sheet) };
+        unsafe { multiply(isa, &weights[group.weights], panels, &rows, x, ahead, sheet) };
     });
 }
 
@@ -242,6 +267,7 @@ unsafe fn multiply(
     panels: Range<usize>,
     rows: &Range<usize>,
     x: &Input,
+    ahead: Option<&Ahead<'_>>,
     out: Sheet<'_>,
 ) {
     let mut before = 0;
@@ -250,7 +276,7 @@ unsafe fn multiply(
         let range = within(panels.start)..within(panels.end);
         if !range.is_empty() {
             // SAFETY: the caller's promise.
-            unsafe { multiply_panels(isa, part, range, rows, x, out) };
+            unsafe { multiply_panels(isa, part, range, rows, x, ahead, out) };
         }
         before += part.panels();
     }
@@ -266,6 +292,7 @@ unsafe fn multiply_panels(
     panels: Range<usize>,
     rows: &Range<usize>,
     x: &Input,
+    ahead: Option<&Ahead<'_>>,
     out: Sheet<'_>,
 ) {
     let columns = |panels: Range<usize>| {
@@ -285,7 +312,7 @@ unsafe fn multiply_panels(
             let block = if isa.has_matrix_unit() { MATRIX_BLOCK } else { ROW_BLOCK };
             for first in rows.clone().step_by(block) {
                 let some = first..rows.end.min(first + block);
-                weights.multiply(isa, panels.clone(), &x.codes, some, &mut out);
+                weights.multiply(isa, panels.clone(), &x.codes, some, ahead, &mut out);
             }
         }
     }

@@ -10,6 +10,7 @@
 // Lanes are indexed in step with each other: the form that compilers turn into vector instructions.
 #![allow(clippy::needless_range_loop)]
 
+mod ahead;
 mod attention;
 mod blocks;
 mod buffer;
@@ -25,11 +26,12 @@ mod sheet;
 mod survey;
 mod unit;
 
+pub(crate) use ahead::Ahead;
 pub use attention::KvType;
 pub(crate) use attention::{Answers, Attention, PAGE, Plan, Step, View};
 pub(crate) use buffer::Buffer;
 pub use isa::Isa;
-pub(crate) use matmul::{Group, Input, Packed, matmul, matmul_grouped};
+pub(crate) use matmul::{Group, Input, Packed, matmul, matmul_asking, matmul_grouped};
 pub(crate) use results::Results;
 pub(crate) use route::{Route, route};
 pub(crate) use rows::{Gate, add, limited_swiglu, rms_norm, rms_norm_in_place, rope, swiglu};

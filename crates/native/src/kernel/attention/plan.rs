@@ -186,6 +186,14 @@ impl<'a> Plan<'a> {
         self.blocks.push(Block { first_view: views.start, views: views.len(), first_run, runs });
     }
 
+    /// The pages that are seen, each once, in the order in which they are first looked at.
+    pub fn pages(&self) -> Vec<u32> {
+        let most = self.runs.iter().map(|run| run.page as usize + 1).max().unwrap_or(0);
+        let mut known = vec![false; most];
+        let new = |run: &&Run| !std::mem::replace(&mut known[run.page as usize], true);
+        self.runs.iter().filter(new).map(|run| run.page).collect()
+    }
+
     /// Answers of all parts, for one head.
     pub(super) fn answers(&self) -> usize {
         self.parts.last().map_or(0, |part| part.first_answer + part.views)

@@ -6,6 +6,9 @@ use std::ops::Range;
 use super::BLOCK;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use super::planes::{self, Planes};
+use crate::kernel::ahead::Ahead;
+#[cfg(target_arch = "x86_64")]
+use crate::kernel::ahead::Pieces;
 use crate::kernel::buffer::Buffer;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::isa::Level;
@@ -123,9 +126,14 @@ impl CodeRows {
         Planes { words: &self.records, inputs: self.blocks * BLOCK }
     }
 
-    /// All of them, to be read.
-    pub(super) fn view(&self) -> CodeView<'_> {
-        CodeView { records: &self.records, rows: self.rows }
+    /// All of them, to be read. What is ahead is asked for meanwhile.
+    pub(super) fn view<'a>(&'a self, ahead: Option<&'a Ahead<'a>>) -> CodeView<'a> {
+        CodeView {
+            records: &self.records,
+            rows: self.rows,
+            #[cfg(target_arch = "x86_64")]
+            ahead,
+        }
     }
 }
 
@@ -134,6 +142,8 @@ impl CodeRows {
 pub(super) struct CodeView<'a> {
     records: &'a [i32],
     rows: usize,
+    #[cfg(target_arch = "x86_64")]
+    ahead: Option<&'a Ahead<'a>>,
 }
 
 impl<'a> CodeView<'a> {
@@ -148,6 +158,12 @@ impl<'a> CodeView<'a> {
     pub fn blocks(self, rows: Range<usize>, block: usize, words: usize) -> &'a [i32] {
         let at = |row: usize| (block * self.rows + row) * (words + EXTRA);
         &self.records[at(rows.start)..at(rows.end)]
+    }
+
+    /// So many pieces of what is ahead.
+    #[cfg(target_arch = "x86_64")]
+    pub fn pieces(self, count: usize) -> Pieces<'a> {
+        self.ahead.map_or_else(Pieces::default, |ahead| ahead.take(count))
     }
 
     /// How many bytes it is from a row's block to its next.

@@ -27,6 +27,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::ahead::Ahead;
 use super::isa::{Isa, Level};
 use super::sheet::Columns;
 use super::unit::{self, LANES, Line};
@@ -212,13 +213,14 @@ impl BlockPanels {
         }
     }
 
-    /// Some rows against some panels, whose results go to these columns.
+    /// Some rows against some panels, whose results go to these columns. Some kernels ask for what is ahead meanwhile.
     pub fn multiply(
         &self,
         isa: Isa,
         panels: Range<usize>,
         x: &CodeRows,
         rows: Range<usize>,
+        ahead: Option<&Ahead<'_>>,
         out: &mut Columns<'_>,
     ) {
         debug_assert_eq!(self.place.per_word, isa.activations_per_word());
@@ -227,7 +229,7 @@ impl BlockPanels {
             // SAFETY: an `Isa` of this level exists only where the machine reported these features.
             return unsafe { matrix::multiply(x.planes(), rows, self, panels, out) };
         }
-        let x = x.view();
+        let x = x.view(ahead);
         for first in panels.clone().step_by(tile::WIDE) {
             let count = (panels.end - first).min(tile::WIDE);
             let mut some = [self.panel(first); tile::WIDE];

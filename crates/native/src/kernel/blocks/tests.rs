@@ -14,7 +14,7 @@ use crate::load::runs::tests::{TYPES, runs};
 fn coded(isa: Isa, x: &[f32]) -> Vec<(f64, Vec<i64>)> {
     let (rows, per_word) = (codes(isa, x, x.len()), isa.activations_per_word());
     let block = |b: usize| {
-        let block = rows.view().block(0, b, BLOCK / per_word);
+        let block = rows.view(None).block(0, b, BLOCK / per_word);
         let mut codes = vec![0; BLOCK];
         for (word, bits) in block.words().iter().enumerate() {
             for j in 0..per_word {
@@ -179,7 +179,7 @@ fn multiply(isa: Isa, panels: &BlockPanels, x: &CodeRows, rows: usize, outputs: 
     let mut out = vec![f32::NAN; rows * outputs];
     // SAFETY: nobody else writes.
     let mut columns = unsafe { Sheet::new(&mut out, outputs).columns(0..outputs) };
-    panels.multiply(isa, 0..outputs.div_ceil(LANES), x, 0..rows, &mut columns);
+    panels.multiply(isa, 0..outputs.div_ceil(LANES), x, 0..rows, None, &mut columns);
     out
 }
 
@@ -337,7 +337,7 @@ proptest! {
                     let tie = isa.to_string() == "portable" && (exact.fract().abs() - 0.5).abs() < 1e-2;
                     prop_assert!(code == exact.round_ties_even() as i64 || tie, "{isa}: {exact} became {code}");
                 }
-                let (total, block) = (codes.iter().sum::<i64>(), rows.view().block(0, b, BLOCK / isa.activations_per_word()));
+                let (total, block) = (codes.iter().sum::<i64>(), rows.view(None).block(0, b, BLOCK / isa.activations_per_word()));
                 prop_assert_eq!(i64::from(block.total(0, 1)), total);
                 prop_assert_eq!(i64::from(block.total(1, 2)), codes[BLOCK / 2..].iter().sum::<i64>());
                 prop_assert_eq!(block.total(0, 2) + block.total(1, 2), block.total(0, 1));

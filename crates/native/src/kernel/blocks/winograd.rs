@@ -78,6 +78,8 @@ struct Left {
     total: *const f32,
     factors: *const Factors,
     results: *mut Results,
+    /// What is to be asked for.
+    ahead: *const u8,
 }
 
 /// The sums of a tile.
@@ -155,7 +157,9 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
             total: zero.as_ptr(),
             factors: &zeros,
             results: &raw mut nothing,
+            ahead: std::ptr::null(),
         };
+        let mut ahead = x.pieces(blocks * tiles);
         for b in 0..blocks {
             for p in 0..PANELS {
                 prepare::<U, K, CODES, MINS>(&panels[p], b, blocks, p, unfolded);
@@ -172,6 +176,8 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
                     }
                 }
                 let records = first.byte_add(tile * ROWS * RECORD).cast();
+                // What is there already is asked for again where nothing is left.
+                left.ahead = ahead.next().unwrap_or(records);
                 let results = results[tile].as_mut_ptr();
                 let factors = &raw const (*unfolded).factors[b % 2];
                 if groups == 1 {
@@ -545,6 +551,9 @@ unsafe fn step<const FIRST: usize, const PAIRS: usize, const MINS: bool>(
                     "prefetcht0 [{next}]",
                     "prefetcht0 [{next} + 64]",
                     "add {next}, 128",
+                    "prefetcht1 [{ahead}]",
+                    "prefetcht1 [{ahead} + 64]",
+                    "add {ahead}, 128",
                     pairs!($pairs, $minima),
                     "add {sums}, 64",
                     "add {results}, 64",
@@ -566,6 +575,7 @@ unsafe fn step<const FIRST: usize, const PAIRS: usize, const MINS: bool>(
                     factors = inout(reg) left.factors => _,
                     results = inout(reg) left.results => _,
                     panels = inout(reg) PANELS => _,
+                    ahead = inout(reg) left.ahead => _,
                     record = const RECORD,
                     mins = const offset_of!(Factors, mins),
                     out("zmm0") _, out("zmm1") _, out("zmm2") _, out("zmm3") _,
