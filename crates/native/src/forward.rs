@@ -120,12 +120,14 @@ impl Forward<'_> {
     }
 
     fn embed(&mut self, batch: &Batch<'_>) {
-        let width = self.model.config.hidden;
-        let hidden = &mut self.scratch.hidden;
-        hidden.resize(batch.rows.len(), width);
-        for (at, row) in batch.rows.iter().enumerate() {
-            self.model.embedding.output(row.token as usize, hidden.row_mut(at));
-        }
+        let (model, hidden) = (self.model, &mut self.scratch.hidden);
+        hidden.resize(batch.rows.len(), model.config.hidden);
+        let hidden = hidden.shared();
+        self.threads.run(batch.rows.len(), |_, at| {
+            // SAFETY: every row is in one task only.
+            let into = unsafe { hidden.row(at) };
+            model.embedding.output(batch.rows[at].token as usize, into);
+        });
     }
 
     /// The rotations of every row's position, once for all layers.

@@ -24,6 +24,7 @@ impl<'a, T> SharedSlice<'a, T> {
     /// # Safety
     /// While the part is in use, nobody else may take one that overlaps it.
     #[allow(clippy::mut_from_ref)] // what the safety rule is about
+    #[inline(always)]
     pub unsafe fn part(&self, range: Range<usize>) -> &'a mut [T] {
         assert!(range.start <= range.end && range.end <= self.len);
         // SAFETY: inside the borrowed slice, by the assertion, and the caller's alone.

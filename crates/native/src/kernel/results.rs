@@ -36,11 +36,6 @@ impl Results {
         &self.numbers[row * self.stride()..][..self.width]
     }
 
-    pub fn row_mut(&mut self, row: usize) -> &mut [f32] {
-        let first = row * self.stride();
-        &mut self.numbers[first..][..self.width]
-    }
-
     /// All rows with all that lies between them.
     pub(super) fn all_mut(&mut self) -> &mut [f32] {
         let len = self.rows * self.stride();

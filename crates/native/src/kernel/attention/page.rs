@@ -277,10 +277,11 @@ fn to_codes<T: Code>(from: &[f32], most: f32, into: &mut [T]) -> f32 {
         let code = |x: f32| T::of((x * inverse + ROUND).to_bits());
         let (into, into_rest) = into.as_chunks_mut::<LANES>();
         for at in 0..whole.len() {
-            let (x, into) = black_box((&whole[at], &mut into[at]));
+            let (x, mut codes) = (*black_box(&whole[at]), [T::of(0); LANES]);
             for i in 0..LANES {
-                into[i] = code(x[i]);
+                codes[i] = code(x[i]);
             }
+            into[at] = codes;
         }
         for i in 0..rest.len() {
             into_rest[i] = code(rest[i]);
