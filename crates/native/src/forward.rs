@@ -60,6 +60,7 @@ struct Seen<'a> {
     pages: Vec<*const u8>,
 }
 
+/// Of all kinds of layers.
 struct Plans<'a>(Vec<Seen<'a>>);
 
 impl<'a> Plans<'a> {
@@ -145,6 +146,7 @@ impl Forward<'_> {
         }
     }
 
+    /// While products are computed, asks for what this layer's attention will read, and then for what the next one's will.
     fn attend(
         &mut self,
         index: usize,

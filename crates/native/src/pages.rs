@@ -97,30 +97,29 @@ impl Pool {
         if self.users.len() >= self.limit {
             return Err(OutOfPages);
         }
-        if self.users.len() == self.slabs.len() * self.pages_per_slab {
-            self.add_slab()?;
+        if self.users.len() == self.slabs.len() * self.pages_per_slab && self.add_slab().is_none() {
+            // The system has less than we were allowed: make do with what there is.
+            self.limit = self.users.len();
+            return Err(OutOfPages);
         }
         self.users.push(0);
         Ok((self.users.len() - 1) as PageId)
     }
 
-    fn add_slab(&mut self) -> Result<&mut Slab, OutOfPages> {
+    /// Memory for more pages, if the system has any.
+    fn add_slab(&mut self) -> Option<&Slab> {
         let there = self.slabs.len() * self.pages_per_slab;
         let pages = self.pages_per_slab.min(self.limit - there);
-        let Some(slab) = Slab::new(pages * self.size) else {
-            // The system has less than we were allowed: make do with what there is.
-            self.limit = there;
-            return Err(OutOfPages);
-        };
-        self.slabs.push(slab);
-        self.slabs.last_mut().ok_or(OutOfPages)
+        self.slabs.push(Slab::new(pages * self.size)?);
+        self.slabs.last()
     }
 
-    /// Has memory for so many pages ready, or for as many as there may be. Without this, the system makes it ready when it is
+    /// Asks the system now for the memory of so many pages, or of as many as there may be: otherwise it clears memory when that is
     /// first written to.
     pub fn reserve(&mut self, pages: usize) {
+        self.slabs.iter().for_each(Slab::populate);
         while self.slabs.len() * self.pages_per_slab < pages.min(self.limit) {
-            let Ok(slab) = self.add_slab() else { break };
+            let Some(slab) = self.add_slab() else { break };
             slab.populate();
         }
     }
@@ -380,5 +379,19 @@ mod tests {
             write(&mut pool, branch, &[2; 2 * PAGE]).unwrap();
         }
         assert_eq!(pool.in_use(), 100 + 32 * 2);
+    }
+
+    #[test]
+    fn what_is_reserved_is_there_and_no_more() {
+        // 11 pages of which four fill a slab.
+        let mut pool = Pool::new(11, SLAB_BYTES / 8);
+        let mut table = Table::default();
+        write(&mut pool, &mut table, &[7; PAGE + 1]).unwrap();
+        pool.reserve(usize::MAX);
+        assert_eq!((pool.slabs.len(), pool.in_use(), pool.available()), (3, 2, 9));
+        write(&mut pool, &mut table, &[8; 9 * PAGE]).unwrap();
+        assert_eq!(pool.available(), 0);
+        assert_eq!(write(&mut pool, &mut table, &[9; PAGE]), Err(OutOfPages));
+        assert_eq!(written(&pool, &table), [[7; PAGE + 1].as_slice(), &[8; 9 * PAGE]].concat());
     }
 }

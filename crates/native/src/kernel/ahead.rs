@@ -34,6 +34,7 @@ impl<'a> Ahead<'a> {
         let first = self.taken.fetch_add(count, Ordering::Relaxed);
         let place = first.checked_div(self.pieces).unwrap_or(usize::MAX);
         Pieces {
+            left: count,
             places: self.places.get(place..).unwrap_or(&[]),
             offset: self.offset,
             pieces: self.pieces,
@@ -45,6 +46,7 @@ impl<'a> Ahead<'a> {
 /// Some of them.
 #[derive(Debug, Default)]
 pub(super) struct Pieces<'a> {
+    left: usize,
     places: &'a [*const u8],
     offset: usize,
     pieces: usize,
@@ -55,10 +57,11 @@ pub(super) struct Pieces<'a> {
 impl Iterator for Pieces<'_> {
     type Item = *const u8;
 
-    /// Where the next one begins, for as long as there are any: the caller counts.
+    /// Where the next one begins.
     #[inline(always)]
     fn next(&mut self) -> Option<*const u8> {
         let (first, others) = self.places.split_first()?;
+        self.left = self.left.checked_sub(1)?;
         let at = first.wrapping_add(self.offset + self.piece * PIECE);
         self.piece += 1;
         if self.piece == self.pieces {
@@ -80,7 +83,7 @@ mod tests {
         let ahead = Ahead::new(&places, 40, 2_100);
         let mut found: Vec<_> = Vec::new();
         for count in [3, 4, 1, 6, 7, 2] {
-            found.extend(ahead.take(count).take(count));
+            found.extend(ahead.take(count));
         }
         let want = places.iter().flat_map(|place| (0..5).map(move |at| place.wrapping_add(40 + at * PIECE)));
         assert_eq!(found, want.collect::<Vec<_>>());

@@ -10,6 +10,8 @@
 // Lanes are indexed in step with each other: the form that compilers turn into vector instructions.
 #![allow(clippy::needless_range_loop)]
 
+// Only kernels for this architecture ask so far.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 mod ahead;
 mod attention;
 mod blocks;

@@ -146,8 +146,9 @@ fn rope_lanes<const FMA: bool>(head: &mut [f32], cos: &[f32], sin: &[f32], style
                     (pairs[2 * i], pairs[2 * i + 1]) = (x[i], y[i]);
                 }
             }
-            for ((pair, &cos), &sin) in rest.chunks_exact_mut(2).zip(cos_rest).zip(sin_rest) {
-                (pair[0], pair[1]) = turn(pair[0], pair[1], cos, sin);
+            let (rest, _) = rest.as_chunks_mut::<2>();
+            for i in 0..rest.len() {
+                (rest[i][0], rest[i][1]) = turn(rest[i][0], rest[i][1], cos_rest[i], sin_rest[i]);
             }
         }
         RopeStyle::Halves => {

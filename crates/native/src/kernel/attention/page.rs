@@ -267,7 +267,7 @@ fn to_codes<T: Code>(from: &[f32], most: f32, into: &mut [T]) -> f32 {
             sizes[i] = larger(sizes[i], size(x[i]));
         }
     }
-    // Apart from the others, for whose sake everything would have to be in memory.
+    // By themselves: sizes whose number is not known would have to be in memory.
     let of_rest = rest.iter().fold(0, |largest, x| larger(largest, size(*x)));
     let largest = f32::from_bits(larger(fold(sizes, larger), of_rest));
     // What is so small is as good as nothing, and its inverse might not be a number.

@@ -249,3 +249,25 @@ fn add_runs(views: &[View<'_>], first: usize, first_level: usize, level: usize, 
         at += count;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_named_once_and_only_if_seen() {
+        let (long, short, other) = ([5, 9, 2, 7], [5, 9, 3], [8]);
+        let view = |row, pages, first, len| View { row, pages, first, len };
+        let views = vec![
+            view(0, &long[..], 0, 50),
+            view(1, &short[..], 0, 40),
+            view(2, &other[..], 0, 1),
+            view(3, &long[..], 0, 20),
+        ];
+        let mut pages = Plan::new(views, 3).pages();
+        pages.sort_unstable();
+        assert_eq!(pages, [2, 3, 5, 7, 8, 9]);
+        // With a window, the first two are behind it.
+        assert_eq!(Plan::new(vec![view(0, &long[..], 33, 50)], 3).pages(), [2, 7]);
+    }
+}

@@ -23,7 +23,7 @@ use crate::shared_slice::SharedSlice;
 /// said by [`input_of`]. The first blocks of all rows come first: rows are multiplied together, block after block.
 #[derive(Debug, Default)]
 pub(crate) struct CodeRows {
-    /// For each block: its words, and what is [`Beside`] them.
+    /// For each block of each row: its words, and what is [`Beside`] them.
     records: Buffer<i32>,
     rows: usize,
     blocks: usize,
@@ -128,6 +128,9 @@ impl CodeRows {
 
     /// All of them, to be read. What is ahead is asked for meanwhile.
     pub(super) fn view<'a>(&'a self, ahead: Option<&'a Ahead<'a>>) -> CodeView<'a> {
+        // Nobody asks elsewhere.
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = ahead;
         CodeView {
             records: &self.records,
             rows: self.rows,
@@ -184,7 +187,7 @@ impl SharedCodes<'_> {
     /// Fills a row, in the form that the instructions want; with what activations sum to, or without, where no weights ask.
     ///
     /// # Safety
-    /// There must be room for such rows, and nobody else may fill the same.
+    /// Room must have been made for rows of this `Isa` and length, and nobody else may fill the same row.
     pub unsafe fn fill(self, isa: Isa, row: usize, x: &[f32], sums: bool) {
         let into = RowMut { codes: self, row };
         match isa.0 {
@@ -266,7 +269,9 @@ fn block<const FMA: bool, const N: usize>(
     let inverse = if largest > 0.0 { most / largest } else { 0.0 };
     let mut codes = [0; BLOCK];
     for i in 0..BLOCK {
-        codes[i] = fma::<FMA>(x[i], inverse, ROUND).to_bits() as i32 - ROUND.to_bits() as i32;
+        let code = fma::<FMA>(x[i], inverse, ROUND).to_bits() as i32 - ROUND.to_bits() as i32;
+        // As words will have it, whatever came in.
+        codes[i] = i32::from(code as i16);
     }
     let mut totals = [0; 4];
     if sums {
@@ -321,6 +326,8 @@ mod avx512 {
             let words = _mm512_mask_blend_epi16(0xaaaa_aaaa, low, high);
             // SAFETY: writes the 64 bytes of the record's first sixteen numbers.
             unsafe { _mm512_storeu_si512(record[..WORDS].as_mut_ptr().cast(), words) };
+            // From the words: where an activation is no number, they have less of its code than `a` and `b`.
+            let sums_of_words = _mm512_madd_epi16(words, _mm512_set1_epi16(1));
             let mut crossed = _mm512_setzero_si512();
             if CROSSED {
                 // Every product is there twice, in the lanes of both words: one of them is kept.
@@ -328,7 +335,7 @@ mod avx512 {
                 let products = _mm512_madd_epi16(words, neighbours);
                 crossed = _mm512_maskz_sub_epi32(0x5555, crossed, products);
             }
-            finish(record, scale, if CROSSED || sums { totals(a, b, crossed) } else { [0; 4] });
+            finish(record, scale, if CROSSED || sums { totals(sums_of_words, crossed) } else { [0; 4] });
         }
     }
 
@@ -343,8 +350,12 @@ mod avx512 {
             let record = row.record::<{ WORDS + EXTRA }>(at);
             let (scale, halves) = codes(&blocks[at], f32::from(i8::MAX));
             let [a, b] = halves;
+            let eights = _mm512_add_epi32(
+                _mm512_shuffle_i64x2::<0b01_00_01_00>(a, b),
+                _mm512_shuffle_i64x2::<0b11_10_11_10>(a, b),
+            );
             let none = _mm512_setzero_si512();
-            finish(record, scale, if sums { totals(a, b, none) } else { [0; 4] });
+            finish(record, scale, if sums { totals(eights, none) } else { [0; 4] });
             for half in 0..2 {
                 let bytes = _mm512_sllv_epi32(_mm512_and_si512(halves[half], _mm512_set1_epi32(0xff)), up);
                 let two = _mm512_or_si512(bytes, _mm512_shuffle_i64x2::<0b00_00_11_10>(bytes, bytes));
@@ -373,17 +384,13 @@ mod avx512 {
         (largest / most, [code(a), code(b)])
     }
 
-    /// What the lanes of `a` and of `b` sum to, and those of either half of `c`: all four at once.
+    /// What the lanes of either half of `t` sum to, and those of either half of `c`: all four at once.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    fn totals(a: __m512i, b: __m512i, c: __m512i) -> [i32; 4] {
-        let eights = _mm512_add_epi32(
-            _mm512_shuffle_i64x2::<0b01_00_01_00>(a, b),
-            _mm512_shuffle_i64x2::<0b11_10_11_10>(a, b),
-        );
+    fn totals(t: __m512i, c: __m512i) -> [i32; 4] {
         let fours = _mm512_add_epi32(
-            _mm512_shuffle_i64x2::<0b10_00_10_00>(eights, c),
-            _mm512_shuffle_i64x2::<0b11_01_11_01>(eights, c),
+            _mm512_shuffle_i64x2::<0b10_00_10_00>(t, c),
+            _mm512_shuffle_i64x2::<0b11_01_11_01>(t, c),
         );
         let twos = _mm512_add_epi32(fours, _mm512_shuffle_epi32::<0b01_00_11_10>(fours));
         let ones = _mm512_add_epi32(twos, _mm512_shuffle_epi32::<0b10_11_00_01>(twos));

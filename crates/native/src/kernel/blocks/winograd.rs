@@ -33,6 +33,7 @@ use step::{Factors, Left, PANELS, RECORD, ROWS, Results, Unfolded, WORDS, finish
 
 /// Rows whose results wait in the nearest cache.
 const MOST_ROWS: usize = 64;
+
 /// The rows that should be multiplied here, and those that are left.
 pub(super) fn suitable(rows: Range<usize>, panels: &[Panel<'_>]) -> (Range<usize>, Range<usize>) {
     let many = match panels.len() == PANELS && rows.len() >= UNFOLDED_ROWS {
@@ -93,6 +94,7 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
         for tile in &mut results[..tiles] {
             tile.write(Results::ZERO);
         }
+        let results = results.as_mut_ptr();
         let mut unfolded = MaybeUninit::<Unfolded>::uninit();
         let unfolded = unfolded.as_mut_ptr();
         // Before the first step there was none: what it would have left is added to nothing.
@@ -104,15 +106,14 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
             total: zero.as_ptr(),
             factors: &zeros,
             results: &raw mut nothing,
-            ahead: std::ptr::null(),
         };
         let mut ahead = x.pieces(blocks * tiles);
+        let next = x.distance(WORDS);
         for b in 0..blocks {
             for p in 0..PANELS {
                 prepare::<U, K, CODES, MINS>(&panels[p], b, blocks, p, unfolded);
             }
             let first = x.blocks(rows.clone(), b, WORDS).as_ptr();
-            let next = x.distance(WORDS);
             for tile in 0..tiles {
                 if b + 1 == blocks {
                     let first = rows.start + tile * ROWS;
@@ -124,14 +125,14 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
                 }
                 let records = first.byte_add(tile * ROWS * RECORD).cast();
                 // What is there already is asked for again where nothing is left.
-                left.ahead = ahead.next().unwrap_or(records);
-                let results = results[tile].as_mut_ptr();
+                let ask = ahead.next().unwrap_or(records);
+                let into = results.add(tile).cast();
                 let factors = &raw const (*unfolded).factors[b % 2];
                 if groups == 1 {
-                    step::<0, 8, MINS>(records, next, unfolded, factors.cast(), results, &mut left);
+                    step::<0, 8, MINS>(records, next, ask, unfolded, factors.cast(), into, &mut left);
                 } else {
-                    step::<0, 4, MINS>(records, next, unfolded, factors.cast(), results, &mut left);
-                    step::<4, 4, MINS>(records, next, unfolded, factors.cast(), results, &mut left);
+                    step::<0, 4, MINS>(records, next, ask, unfolded, factors.cast(), into, &mut left);
+                    step::<4, 4, MINS>(records, next, ask, unfolded, factors.cast(), into, &mut left);
                 }
             }
         }
@@ -139,7 +140,7 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
         for row in rows.clone() {
             for p in 0..PANELS {
                 let at = row - rows.start;
-                let result = &results[at / ROWS].assume_init_ref().0[at % ROWS][p];
+                let result = &(*results.add(at / ROWS)).assume_init_ref().0[at % ROWS][p];
                 out.put(row, first_column + p * LANES, result);
             }
         }

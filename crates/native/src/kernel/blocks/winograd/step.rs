@@ -4,6 +4,7 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 use std::mem::offset_of;
 
+use crate::kernel::ahead::PIECE;
 use crate::kernel::blocks::BLOCK;
 use crate::kernel::blocks::codes::Beside;
 use crate::kernel::unit::{LANES, Unit};
@@ -17,6 +18,9 @@ pub const WORDS: usize = BLOCK / 2;
 /// Bytes of a row's record of a block, and where in it lies what is beside the words.
 pub const RECORD: usize = BESIDE + size_of::<Beside>();
 const BESIDE: usize = WORDS * size_of::<i32>();
+
+/// Two lines a panel are asked for.
+const _: () = assert!(PIECE == PANELS * 128);
 
 /// Something for each row and panel of a tile.
 type Tile<T> = [[T; PANELS]; ROWS];
@@ -56,8 +60,6 @@ pub struct Left {
     pub total: *const f32,
     pub factors: *const Factors,
     pub results: *mut Results,
-    /// What is to be asked for.
-    pub ahead: *const u8,
 }
 
 /// The sums of a tile.
@@ -75,15 +77,15 @@ where
 {
     // SAFETY: the caller vouches for the instructions, and for what is pointed to.
     unsafe {
-        let (factors, results) = (&*left.factors, &mut *left.results);
+        let results = &mut *left.results;
         for r in 0..ROWS {
             let (scale, total) = (*left.scale.byte_add(r * RECORD), *left.total.byte_add(r * RECORD));
             for p in 0..PANELS {
                 let result = &mut results.0[r][p];
                 let before = _mm512_load_ps(result.as_ptr());
-                let mut sum = U::add_sums(before, left.sums.0[r][p], factors.scales[p], scale);
+                let mut sum = U::add_sums(before, left.sums.0[r][p], (*left.factors).scales[p], scale);
                 if MINS {
-                    sum = U::add_scaled(sum, factors.mins[p], total);
+                    sum = U::add_scaled(sum, (*left.factors).mins[p], total);
                 }
                 _mm512_store_ps(result.as_mut_ptr(), sum);
             }
@@ -266,17 +268,19 @@ macro_rules! pairs {
 }
 
 /// Sums up the products of `PAIRS` pairs of a tile's words, from pair `FIRST` of a block on, with their codes, and gives out what
-/// the step before has left. All of it is spelt out: with 16 sums and eight vectors of codes there are few registers left, and a
+/// the step before has left. Asks for the rows' next block, which is so many bytes behind this one, and for the piece that is
+/// ahead. All of it is spelt out: with 16 sums and eight vectors of codes there are few registers left, and a
 /// compiler that wants more, or does one after the other, spends the time that the additions save.
 ///
 /// # Safety
 /// The machine must have AVX-512 with VNNI. There must be the records of four rows; the block must be unfolded, with its factors;
-/// and what the last step was told of must still be there. The next block's records need not: they may be any number of bytes
-/// away.
-#[inline(always)]
+/// and what the last step was told of must still be there. What is only asked for may be anywhere.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni,fma")]
 pub unsafe fn step<const FIRST: usize, const PAIRS: usize, const MINS: bool>(
     records: *const u8,
     next: usize,
+    ahead: *const u8,
     block: *const Unfolded,
     factors: *const Factors,
     results: *mut Results,
@@ -334,7 +338,7 @@ pub unsafe fn step<const FIRST: usize, const PAIRS: usize, const MINS: bool>(
                     factors = inout(reg) left.factors => _,
                     results = inout(reg) left.results => _,
                     panels = inout(reg) PANELS => _,
-                    ahead = inout(reg) left.ahead => _,
+                    ahead = inout(reg) ahead => _,
                     record = const RECORD,
                     mins = const offset_of!(Factors, mins),
                     out("zmm0") _, out("zmm1") _, out("zmm2") _, out("zmm3") _,
