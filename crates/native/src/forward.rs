@@ -15,8 +15,8 @@ use crate::phases::{Phase, Stopwatch};
 use crate::shared_slice::SharedSlice;
 use crate::threads::Threads;
 
-/// How many tasks ahead of its own a thread asks for the pages that keys and values go to.
-const TASKS_AHEAD: usize = 3;
+/// Tasks that a thread should find where rows are shared out: to claim one takes a while where another thread has just done so.
+const TASKS_PER_THREAD: usize = 4;
 
 /// Buffers that a forward pass needs, kept from step to step.
 #[derive(Debug, Default)]
@@ -176,12 +176,15 @@ impl Forward<'_> {
         let (rows, encoded, pages) = (product.shared(), SharedSlice::new(tokens), self.pool.shared());
         let (codes, scales) = (SharedSlice::new(queries), SharedSlice::new(query_scales));
         let page_of = |row: &Row| batch.tables[row.table][row.position / PAGE];
-        threads.run(batch.same_page.len(), |_, task| {
-            if let Some(rows) = batch.same_page.get(task + TASKS_AHEAD) {
+        let stretches = &batch.same_page;
+        let share = stretches.len().div_ceil(TASKS_PER_THREAD * threads.count()).max(1);
+        threads.run(stretches.len().div_ceil(share), |_, task| {
+            let own = &stretches[task * share..stretches.len().min((task + 1) * share)];
+            for rows in own {
                 let row = &batch.rows[rows.start];
                 attention.expect(pages.address(page_of(row)).wrapping_add(index * size), row.position % PAGE);
             }
-            for at in batch.same_page[task].clone() {
+            for at in own.iter().cloned().flatten() {
                 // SAFETY: every row is in one task only, as are all rows that write to the same page.
                 let (qkv, encoded) = unsafe { (rows.row(at), encoded.part(at * bytes..(at + 1) * bytes)) };
                 if let Some(bias) = &layer.qkv_bias {
