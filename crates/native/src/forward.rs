@@ -4,8 +4,8 @@
 //! contributes many, and the pass does not care which is which.
 
 use crate::kernel::{
-    Ahead, Answers, Buffer, Input, KvType, PAGE, Packed, Plan, Results, Step, add, matmul, matmul_asking,
-    rms_norm, rms_norm_in_place, rope, swiglu,
+    Ahead, Answers, Buffer, Input, KvType, PAGE, Packed, Patches, Plan, Results, Step, Together, add, matmul,
+    matmul_asking, matmul_passing, rms_norm, rms_norm_in_place, rope, swiglu,
 };
 use crate::load::LayerShape;
 use crate::mixture::Mixing;
@@ -24,6 +24,9 @@ pub(crate) struct Scratch {
     pub watch: Stopwatch,
     pub hidden: Results,
     pub input: Input,
+    /// What the feed-forward layer's second product is given.
+    gated: Input,
+    patches: Patches,
     /// Of the last product: what is to be added to the hidden rows, when a layer is done.
     pub product: Results,
     pub mixing: Mixing,
@@ -238,19 +241,22 @@ impl Forward<'_> {
         before: Residual<'_>,
         next: &Ahead<'_>,
     ) {
-        let (isa, threads, ffn) = (self.model.isa, self.threads, self.model.config.ffn);
+        let (isa, threads) = (self.model.isa, self.threads);
         self.normalise(&layer.ffn_norm, gate_up, before);
-        let Scratch { watch, input, product, .. } = &mut *self.scratch;
+        let Scratch { watch, input, gated, patches, product, .. } = &mut *self.scratch;
         watch.lap(Phase::Between);
-        matmul_asking(threads, isa, gate_up, input, Some(next), product);
-        watch.lap(Phase::Matrices);
-        let rows = input.rows();
-        input.fill(threads, isa, rows, down, |row, into| {
-            let (gate, up) = product.row(row).split_at(ffn);
-            swiglu(isa, gate, up, into);
+        let filling = gated.begin(isa, input.rows(), down);
+        let together = Together { matrices: 2, columns: filling.columns() };
+        matmul_passing(threads, isa, gate_up, input, Some(next), together, patches, |mut patch| {
+            for row in patch.rows.clone() {
+                let columns = patch.columns.clone();
+                let (gate, up) = patch.row(row).split_at(columns.len());
+                // SAFETY: every row and column is passed on once.
+                unsafe { filling.put(row, columns, |into| swiglu(isa, gate, up, into)) };
+            }
         });
-        watch.lap(Phase::Between);
-        matmul_asking(threads, isa, down, input, Some(next), product);
+        filling.finish(threads);
+        matmul_asking(threads, isa, down, gated, Some(next), product);
         watch.lap(Phase::Matrices);
     }
 

@@ -7,15 +7,14 @@
 use std::ops::Range;
 
 use super::ahead::Ahead;
-use super::blocks::{self, BlockPanels, CodeRows};
-use super::buffer::Buffer;
+use super::blocks::{self, BlockPanels};
 use super::floats::FloatPanels;
+use super::input::Input;
 use super::isa::Isa;
 use super::results::Results;
 use super::shares::{Shares, Taste};
 use super::sheet::Sheet;
 use crate::load::Tensor;
-use crate::shared_slice::SharedSlice;
 use crate::threads::Threads;
 
 /// Rows that meet a panel before the next panel does: their codes should stay in the cache.
@@ -36,8 +35,8 @@ const MATRIX_BLOCK: usize = 256;
 /// A weight matrix, laid out for [`matmul`].
 #[derive(Debug)]
 pub(crate) struct Packed {
-    inputs: usize,
-    outputs: usize,
+    pub(super) inputs: usize,
+    pub(super) outputs: usize,
     parts: Vec<Part>,
 }
 
@@ -101,64 +100,22 @@ impl Packed {
         }
     }
 
+    /// Every column whose number is a multiple of this begins a panel, if it can be had: a multiple of `columns`, and of what
+    /// a kernel likes to multiply together.
+    pub(super) fn step(&self, isa: Isa, columns: usize) -> Option<usize> {
+        let tile = if isa.has_matrix_unit() { 1 } else { TILE };
+        let widths = || self.parts.iter().map(Part::width);
+        let begins = |part: &Part| part.first.is_multiple_of(part.width());
+        let step = widths().fold(columns, |step, width| least_common_multiple(step, width));
+        self.parts.iter().all(begins).then(|| least_common_multiple(step, tile * BlockPanels::WIDTH))
+    }
+
     /// The parts whose weights are quantised.
-    fn blocks(&self) -> impl Iterator<Item = &BlockPanels> {
+    pub(super) fn blocks(&self) -> impl Iterator<Item = &BlockPanels> {
         self.parts.iter().filter_map(|part| match &part.layout {
             Layout::Blocks(panels) => Some(panels),
             Layout::Floats(_) => None,
         })
-    }
-}
-
-/// Rows to be multiplied, in the forms that weights want.
-#[derive(Debug, Default)]
-pub(crate) struct Input {
-    floats: Buffer<f32>,
-    codes: CodeRows,
-    rows: usize,
-    width: usize,
-}
-
-impl Input {
-    /// How many rows there are.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// A row as floats.
-    pub fn row(&self, row: usize) -> &[f32] {
-        &self.floats[row * self.width..][..self.width]
-    }
-
-    /// Computes every row by `fill(row, into)`, for a product with these weights.
-    pub fn fill(
-        &mut self,
-        threads: &Threads,
-        isa: Isa,
-        rows: usize,
-        weights: &Packed,
-        fill: impl Fn(usize, &mut [f32]) + Sync,
-    ) {
-        /// Rows that are worth a task.
-        const TASK_ROWS: usize = 4;
-        let inputs = weights.inputs;
-        (self.rows, self.width) = (rows, inputs);
-        let floats = SharedSlice::new(self.floats.at_least(rows * inputs));
-        let coded = weights.blocks().next().is_some();
-        let sums = weights.blocks().any(BlockPanels::needs_sums);
-        self.codes.resize(isa, if coded { rows } else { 0 }, inputs);
-        let codes = self.codes.shared();
-        threads.run(rows.div_ceil(TASK_ROWS), |_, task| {
-            for row in task * TASK_ROWS..rows.min((task + 1) * TASK_ROWS) {
-                // SAFETY: every row is in one task only.
-                let floats = unsafe { floats.part(row * inputs..(row + 1) * inputs) };
-                fill(row, floats);
-                if coded {
-                    // SAFETY: as above, and there is room for all of them.
-                    unsafe { codes.fill(isa, row, floats, sums) };
-                }
-            }
-        });
     }
 }
 
@@ -176,8 +133,16 @@ pub(crate) fn matmul_asking(
     ahead: Option<&Ahead<'_>>,
     out: &mut Results,
 ) {
-    let all = [Group { weights: 0, rows: 0..x.rows }];
+    let all = [Group { weights: 0, rows: 0..x.rows() }];
     multiply_groups(threads, isa, std::slice::from_ref(weights), &all, x, ahead, out);
+}
+
+fn least_common_multiple(a: usize, b: usize) -> usize {
+    let (mut divisor, mut rest) = (a, b);
+    while rest != 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    a / divisor * b
 }
 
 /// Neighbouring rows that are multiplied with the same one of several matrices.
@@ -209,7 +174,7 @@ fn multiply_groups(
     out: &mut Results,
 ) {
     let Some(shape) = weights.first() else { return };
-    out.resize(x.rows, shape.outputs);
+    out.resize(x.rows(), shape.outputs);
     let stride = out.stride();
     let sheet = Sheet::new(out.all_mut(), stride);
     let panels: usize = shape.parts.iter().map(Part::panels).sum();
@@ -227,8 +192,19 @@ fn multiply_groups(
     });
 }
 
+/// Rows that meet a panel before the next panel does.
+pub(super) fn row_block(isa: Isa) -> usize {
+    if isa.has_matrix_unit() { MATRIX_BLOCK } else { ROW_BLOCK }
+}
+
+/// Rows, so many at a time.
+pub(super) fn bands(rows: &Range<usize>, height: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = rows.end;
+    rows.clone().step_by(height).map(move |first| first..end.min(first + height))
+}
+
 /// What a kernel likes the tasks of such a product to be, where so many matrices are multiplied.
-fn taste(isa: Isa, threads: usize, weights: &Packed, rows: usize, matrices: usize) -> Taste {
+pub(super) fn taste(isa: Isa, threads: usize, weights: &Packed, rows: usize, matrices: usize) -> Taste {
     let quantised = weights.blocks().next().is_some();
     let wanted = TASKS_PER_THREAD * threads;
     let plain = Taste { width: TILE, height: TILE, least: TILE, wanted, enough: wanted, round: None };
@@ -282,6 +258,32 @@ unsafe fn multiply(
     }
 }
 
+/// Some rows against some columns of a matrix, which must begin and end where panels do.
+///
+/// # Safety
+/// Nobody else writes these rows' columns.
+pub(super) unsafe fn multiply_columns(
+    isa: Isa,
+    weights: &Packed,
+    columns: &Range<usize>,
+    rows: &Range<usize>,
+    x: &Input,
+    ahead: Option<&Ahead<'_>>,
+    out: Sheet<'_>,
+) {
+    for part in &weights.parts {
+        let within = |column: usize| column.clamp(part.first, part.first + part.outputs) - part.first;
+        let (start, end) = (within(columns.start), within(columns.end));
+        debug_assert!(start.is_multiple_of(part.width()));
+        debug_assert!(end.is_multiple_of(part.width()) || end == part.outputs);
+        if start < end {
+            let panels = start / part.width()..end.div_ceil(part.width());
+            // SAFETY: the caller's promise.
+            unsafe { multiply_panels(isa, part, panels, rows, x, ahead, out) };
+        }
+    }
+}
+
 /// Some rows against some panels of a part.
 ///
 /// # Safety
@@ -303,16 +305,14 @@ unsafe fn multiply_panels(
     match &part.layout {
         Layout::Floats(weights) => {
             for panel in panels {
-                let floats = &x.floats[rows.start * weights.inputs()..rows.end * weights.inputs()];
+                let floats = x.floats(rows);
                 weights.multiply(isa, panel, floats, rows.start, &mut columns(panel..panel + 1));
             }
         }
         Layout::Blocks(weights) => {
             let mut out = columns(panels.clone());
-            let block = if isa.has_matrix_unit() { MATRIX_BLOCK } else { ROW_BLOCK };
-            for first in rows.clone().step_by(block) {
-                let some = first..rows.end.min(first + block);
-                weights.multiply(isa, panels.clone(), &x.codes, some, ahead, &mut out);
+            for some in bands(rows, row_block(isa)) {
+                weights.multiply(isa, panels.clone(), x.codes(), some, ahead, &mut out);
             }
         }
     }

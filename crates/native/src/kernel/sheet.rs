@@ -9,6 +9,9 @@ pub(super) struct Sheet<'a> {
     data: *mut f32,
     rows: usize,
     width: usize,
+    /// The row and the column of a larger sheet that its first stands for.
+    top: usize,
+    left: usize,
     _borrow: PhantomData<&'a mut [f32]>,
 }
 
@@ -20,8 +23,13 @@ unsafe impl Sync for Sheet<'_> {}
 
 impl<'a> Sheet<'a> {
     pub fn new(data: &'a mut [f32], width: usize) -> Self {
+        Sheet::window(data, width, 0, 0)
+    }
+
+    /// Part of a larger one: the first row and column here are that row and column there.
+    pub fn window(data: &'a mut [f32], width: usize, top: usize, left: usize) -> Self {
         debug_assert!(data.len().is_multiple_of(width));
-        Sheet { data: data.as_mut_ptr(), rows: data.len() / width, width, _borrow: PhantomData }
+        Sheet { data: data.as_mut_ptr(), rows: data.len() / width, width, top, left, _borrow: PhantomData }
     }
 
     /// Some of its columns.
@@ -29,8 +37,8 @@ impl<'a> Sheet<'a> {
     /// # Safety
     /// While they are in use, nobody else may write the same rows of these columns.
     pub unsafe fn columns(self, range: Range<usize>) -> Columns<'a> {
-        assert!(range.start <= range.end && range.end <= self.width);
-        Columns { sheet: self, first: range.start, end: range.end }
+        assert!(self.left <= range.start && range.start <= range.end && range.end <= self.left + self.width);
+        Columns { sheet: self, first: range.start - self.left, end: range.end - self.left }
     }
 }
 
@@ -48,6 +56,7 @@ impl Columns<'_> {
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub fn expect(&mut self, row: usize, first: usize) {
+        let row = row.saturating_sub(self.sheet.top);
         let at = (row * self.sheet.width + self.first + first).min(self.sheet.rows * self.sheet.width);
         // SAFETY: the place is inside the borrowed slice, or its end; prefetching is a hint that cannot fault.
         unsafe {
@@ -62,15 +71,16 @@ impl Columns<'_> {
     #[inline(always)]
     pub fn place(&mut self, rows: Range<usize>, first: usize) -> (usize, *mut f32, usize) {
         let (sheet, at) = (self.sheet, self.first + first);
-        assert!(rows.start < rows.end && rows.end <= sheet.rows && at <= self.end);
+        assert!(sheet.top <= rows.start && rows.start < rows.end && rows.end <= sheet.top + sheet.rows);
+        assert!(at <= self.end);
         // SAFETY: inside the borrowed slice, by the assertions here and in `columns`.
-        (self.end - at, unsafe { sheet.data.add(rows.start * sheet.width + at) }, sheet.width)
+        (self.end - at, unsafe { sheet.data.add((rows.start - sheet.top) * sheet.width + at) }, sheet.width)
     }
 
     /// Writes values from column `first` on, counted from the first of these; what lies beyond the last is dropped.
     #[inline(always)]
     pub fn put<const N: usize>(&mut self, row: usize, first: usize, values: &[f32; N]) {
-        let first = self.first + first;
+        let (row, first) = (row.wrapping_sub(self.sheet.top), self.first + first);
         assert!(row < self.sheet.rows && first <= self.end);
         // SAFETY: the place is inside the borrowed slice, by the assertions here and in `columns`, whose caller promised that
         // it is this task's alone.

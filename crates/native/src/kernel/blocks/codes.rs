@@ -184,12 +184,13 @@ pub(crate) struct SharedCodes<'a> {
 }
 
 impl SharedCodes<'_> {
-    /// Fills a row, in the form that the instructions want; with what activations sum to, or without, where no weights ask.
+    /// Fills blocks of a row from `first` on, in the form that the instructions want (for a matrix unit, all of them); with what
+    /// activations sum to, or without, where no weights ask.
     ///
     /// # Safety
-    /// Room must have been made for rows of this `Isa` and length, and nobody else may fill the same row.
-    pub unsafe fn fill(self, isa: Isa, row: usize, x: &[f32], sums: bool) {
-        let into = RowMut { codes: self, row };
+    /// Room must have been made for rows of this `Isa` and at least this length, and nobody else may fill the same blocks.
+    pub unsafe fn fill(self, isa: Isa, row: usize, first: usize, x: &[f32], sums: bool) {
+        let into = RowMut { codes: self, row, first };
         match isa.0 {
             // SAFETY: an `Isa` of this level exists only where the machine reported AVX-512; so for the next.
             #[cfg(target_arch = "x86_64")]
@@ -211,19 +212,20 @@ impl SharedCodes<'_> {
     }
 }
 
-/// A row that is one task's.
+/// A row that is one task's, from a block on.
 #[derive(Debug)]
 struct RowMut<'a> {
     codes: SharedCodes<'a>,
     row: usize,
+    first: usize,
 }
 
 impl RowMut<'_> {
     /// The record of a block; all have so many numbers.
     #[inline(always)]
     fn record<const N: usize>(&mut self, block: usize) -> &mut [i32; N] {
-        let at = (block * self.codes.rows + self.row) * N;
-        // SAFETY: the row is this one's alone, by the promise to `fill`, which was made for the codes of one `Isa`: all records
+        let at = ((self.first + block) * self.codes.rows + self.row) * N;
+        // SAFETY: the blocks are this one's alone, by the promise to `fill`, which was made for the codes of one `Isa`: all records
         // are of one length. There are as many numbers, by the assertion in `part`.
         unsafe { &mut *self.codes.records.part(at..at + N).as_mut_ptr().cast() }
     }
