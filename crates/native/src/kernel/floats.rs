@@ -82,10 +82,6 @@ impl FloatPanels {
         FloatPanels { inputs: tensor.cols(), rows }
     }
 
-    pub fn inputs(&self) -> usize {
-        self.inputs
-    }
-
     pub fn bytes(&self) -> usize {
         match &self.rows {
             Rows::Whole(rows) => size_of_val(rows.as_slice()),

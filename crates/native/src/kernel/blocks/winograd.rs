@@ -29,7 +29,7 @@ use crate::kernel::sheet::Columns;
 use crate::kernel::unit::{LANES, Line, Unit, ask_for};
 use crate::load::runs::Codes;
 
-use step::{Factors, Left, PANELS, RECORD, ROWS, Results, Unfolded, WORDS, finish, step};
+use step::{Factors, Left, PANELS, RECORD, ROWS, Results, Unfolded, WORDS, Work, finish};
 
 /// Rows whose results wait in the nearest cache.
 const MOST_ROWS: usize = 64;
@@ -98,51 +98,64 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
         let mut unfolded = MaybeUninit::<Unfolded>::uninit();
         let unfolded = unfolded.as_mut_ptr();
         // Before the first step there was none: what it would have left is added to nothing.
-        let (mut nothing, zero) = (Results::ZERO, [0.0; ROWS * RECORD / size_of::<f32>()]);
+        let (mut nothing, zero) = (Results::ZERO, [0f32; ROWS * RECORD / size_of::<f32>()]);
         let zeros: Factors = std::mem::zeroed();
         let mut left = Left {
             sums: std::mem::zeroed(),
-            scale: zero.as_ptr(),
-            total: zero.as_ptr(),
+            records: zero.as_ptr().cast(),
             factors: &zeros,
             results: &raw mut nothing,
         };
         let mut ahead = x.pieces(blocks * tiles);
-        let next = x.distance(WORDS);
         for b in 0..blocks {
             for p in 0..PANELS {
                 prepare::<U, K, CODES, MINS>(&panels[p], b, blocks, p, unfolded);
             }
-            let first = x.blocks(rows.clone(), b, WORDS).as_ptr();
-            for tile in 0..tiles {
-                if b + 1 == blocks {
-                    let first = rows.start + tile * ROWS;
-                    for r in 0..ROWS {
-                        for p in 0..PANELS {
-                            out.expect(first + r, first_column + p * LANES);
-                        }
-                    }
-                }
-                let records = first.byte_add(tile * ROWS * RECORD).cast();
-                // What is there already is asked for again where nothing is left.
-                let ask = ahead.next().unwrap_or(records);
-                let into = results.add(tile).cast();
-                let factors = &raw const (*unfolded).factors[b % 2];
-                if groups == 1 {
-                    step::<0, 8, MINS>(records, next, ask, unfolded, factors.cast(), into, &mut left);
-                } else {
-                    step::<0, 4, MINS>(records, next, ask, unfolded, factors.cast(), into, &mut left);
-                    step::<4, 4, MINS>(records, next, ask, unfolded, factors.cast(), into, &mut left);
-                }
+            let records = x.blocks(rows.clone(), b, WORDS).as_ptr().cast();
+            // What is there already is asked for again where nothing is left.
+            let mut pieces = [records; MOST_ROWS / ROWS];
+            for piece in &mut pieces[..tiles] {
+                *piece = ahead.next().unwrap_or(records);
+            }
+            // Where results will go, of a tile a block: all at once, they would have to be waited for.
+            if let Some(tile) = (b + tiles).checked_sub(blocks) {
+                expect(&rows, tile, first_column, out);
+            }
+            let work = Work {
+                records,
+                tiles,
+                next: x.distance(WORDS),
+                ahead: pieces.as_ptr(),
+                block: unfolded,
+                factors: (&raw const (*unfolded).factors[b % 2]).cast(),
+                results: results.cast(),
+            };
+            match groups {
+                1 => step::multiply::<1, MINS>(&work, &mut left),
+                _ => step::multiply::<2, MINS>(&work, &mut left),
             }
         }
-        finish::<U, MINS>(&left);
+        match groups {
+            1 => finish::<U, 1, MINS>(&left),
+            _ => finish::<U, 2, MINS>(&left),
+        }
         for row in rows.clone() {
             for p in 0..PANELS {
                 let at = row - rows.start;
                 let result = &(*results.add(at / ROWS)).assume_init_ref().0[at % ROWS][p];
                 out.put(row, first_column + p * LANES, result);
             }
+        }
+    }
+}
+
+/// Asks for the places of a tile's results.
+#[inline(always)]
+fn expect(rows: &Range<usize>, tile: usize, first_column: usize, out: &mut Columns<'_>) {
+    let first = rows.start + tile * ROWS;
+    for row in first..first + ROWS {
+        for p in 0..PANELS {
+            out.expect(row, first_column + p * LANES);
         }
     }
 }

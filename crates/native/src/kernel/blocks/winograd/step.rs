@@ -55,9 +55,8 @@ pub struct Unfolded {
 pub struct Left {
     /// What it summed up. The next sums up in the same place.
     pub sums: Sums,
-    /// Of its first row, the scale and what the activations sum to.
-    pub scale: *const f32,
-    pub total: *const f32,
+    /// The records of its rows.
+    pub records: *const u8,
     pub factors: *const Factors,
     pub results: *mut Results,
 }
@@ -66,12 +65,25 @@ pub struct Left {
 #[repr(C, align(64))]
 pub struct Sums(pub Tile<__m512i>);
 
-/// Adds what a step has left to its results, as the next would do.
+/// Where in a record it says what the activations of a group sum to, and what their neighbours' products do.
+const fn offsets(groups: usize, group: usize) -> (usize, usize) {
+    match groups {
+        1 => (BESIDE + offset_of!(Beside, sum), BESIDE + offset_of!(Beside, crossed)),
+        _ => (
+            BESIDE + offset_of!(Beside, half_sums) + group * size_of::<f32>(),
+            BESIDE + offset_of!(Beside, half_crossed) + group * size_of::<i32>(),
+        ),
+    }
+}
+/// The same for its scale.
+const SCALE: usize = BESIDE + offset_of!(Beside, scale);
+
+/// Adds what the last step has left to its results, as the next would do.
 ///
 /// # Safety
 /// The machine must have AVX-512 with VNNI, and what the step was told of must still be there.
 #[inline(always)]
-pub unsafe fn finish<U, const MINS: bool>(left: &Left)
+pub unsafe fn finish<U, const GROUPS: usize, const MINS: bool>(left: &Left)
 where
     U: Unit<Sums = __m512i, Codes = __m512i, Floats = __m512>,
 {
@@ -79,7 +91,9 @@ where
     unsafe {
         let results = &mut *left.results;
         for r in 0..ROWS {
-            let (scale, total) = (*left.scale.byte_add(r * RECORD), *left.total.byte_add(r * RECORD));
+            let record = left.records.byte_add(r * RECORD);
+            let (total, _) = const { offsets(GROUPS, GROUPS - 1) };
+            let (scale, total) = (*record.byte_add(SCALE).cast(), *record.byte_add(total).cast());
             for p in 0..PANELS {
                 let result = &mut results.0[r][p];
                 let before = _mm512_load_ps(result.as_ptr());
@@ -101,41 +115,38 @@ macro_rules! row {
     (3, $call:ident!($($arg:tt)*)) => { $call!($($arg)* 3, "zmm12", "zmm13", "zmm14", "zmm15") };
 }
 
+/// One instruction after the other.
+#[rustfmt::skip]
+macro_rules! lines {
+    ($($($part:expr),+;)*) => { concat!($($($part,)+ "\n",)*) };
+}
+
 /// What a row's sums begin with: the panels' own, in registers 16 to 19, and the row's.
+#[rustfmt::skip]
 macro_rules! begin {
-    ($r:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
+    ($crossed:literal, $r:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
         concat!(
-            "vpaddd ",
-            $a,
-            ", zmm16, dword ptr [{crossed} + {record}*",
-            $r,
-            "]{{1to16}}\n",
-            "vpaddd ",
-            $b,
-            ", zmm17, dword ptr [{crossed} + {record}*",
-            $r,
-            "]{{1to16}}\n",
-            "vpaddd ",
-            $c,
-            ", zmm18, dword ptr [{crossed} + {record}*",
-            $r,
-            "]{{1to16}}\n",
-            "vpaddd ",
-            $d,
-            ", zmm19, dword ptr [{crossed} + {record}*",
-            $r,
-            "]{{1to16}}\n",
+            begin!(@panel "zmm16", $crossed, $r, $a),
+            begin!(@panel "zmm17", $crossed, $r, $b),
+            begin!(@panel "zmm18", $crossed, $r, $c),
+            begin!(@panel "zmm19", $crossed, $r, $d),
         )
+    };
+    (@panel $panel:literal, $crossed:literal, $r:literal, $sums:literal) => {
+        lines! { "vpaddd ", $sums, ", ", $panel, ", dword ptr [{records} + {record}*", $r, " + ", $crossed, "]{{1to16}}"; }
     };
 }
 
 /// Two words of a row, each with the other's codes added, against each other, for four panels. The codes that meet the first word
 /// are in registers 16 to 19, those that meet the second in 20 to 23.
+#[rustfmt::skip]
 macro_rules! multiply {
     ($pair:literal, $r:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
         concat!(
-            "vpbroadcastd zmm24, dword ptr [{words} + {record}*", $r, " + 8*", $pair, "]\n",
-            "vpbroadcastd zmm25, dword ptr [{words} + {record}*", $r, " + 8*", $pair, " + 4]\n",
+            lines! {
+                "vpbroadcastd zmm24, dword ptr [{records} + {record}*", $r, " + 8*", $pair, "]";
+                "vpbroadcastd zmm25, dword ptr [{records} + {record}*", $r, " + 8*", $pair, " + 4]";
+            },
             multiply!(@panel "zmm16", "zmm20", $a),
             multiply!(@panel "zmm17", "zmm21", $b),
             multiply!(@panel "zmm18", "zmm22", $c),
@@ -143,97 +154,73 @@ macro_rules! multiply {
         )
     };
     (@panel $first:literal, $second:literal, $sums:literal) => {
-        concat!(
-            "vpaddw zmm26, zmm24, ", $second, "\n",
-            "vpaddw zmm27, zmm25, ", $first, "\n",
-            "vpdpwssd ", $sums, ", zmm26, zmm27\n",
-        )
+        lines! {
+            "vpaddw zmm26, zmm24, ", $second;
+            "vpaddw zmm27, zmm25, ", $first;
+            "vpdpwssd ", $sums, ", zmm26, zmm27";
+        }
     };
 }
 
 /// Keeps a row's sums for the next step.
+#[rustfmt::skip]
 macro_rules! keep {
     ($r:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
-        concat!(
-            "vmovdqa64 zmmword ptr [{sums} + 256*",
-            $r,
-            "], ",
-            $a,
-            "\n",
-            "vmovdqa64 zmmword ptr [{sums} + 256*",
-            $r,
-            " + 64], ",
-            $b,
-            "\n",
-            "vmovdqa64 zmmword ptr [{sums} + 256*",
-            $r,
-            " + 128], ",
-            $c,
-            "\n",
-            "vmovdqa64 zmmword ptr [{sums} + 256*",
-            $r,
-            " + 192], ",
-            $d,
-            "\n",
-        )
+        lines! {
+            "vmovdqa64 zmmword ptr [{sums} + 256*", $r, "], ", $a;
+            "vmovdqa64 zmmword ptr [{sums} + 256*", $r, " + 64], ", $b;
+            "vmovdqa64 zmmword ptr [{sums} + 256*", $r, " + 128], ", $c;
+            "vmovdqa64 zmmword ptr [{sums} + 256*", $r, " + 192], ", $d;
+        }
     };
 }
 
 /// The scales and minima of a panel, for what the last step has left.
+#[rustfmt::skip]
 macro_rules! factors {
-    ($minima:tt) => {
-        concat!("vmovaps zmm28, zmmword ptr [{factors}]\n", factors!(@$minima), "add {factors}, 64\n")
+    ($p:literal, $minima:tt) => {
+        concat!(lines! { "vmovaps zmm28, zmmword ptr [{last_factors} + 64*", $p, "]"; }, factors!(@$minima $p))
     };
-    (@with) => { "vmovaps zmm29, zmmword ptr [{factors} + {mins}]\n" };
+    (@with $p:literal) => { lines! { "vmovaps zmm29, zmmword ptr [{last_factors} + 64*", $p, " + {mins}]"; } };
     // Nothing but a comment: an operand that is not used is an error.
-    (@without) => { "# {mins}\n" };
+    (@without $p:literal) => { "# {mins}\n" };
 }
 
-/// What the last step has left for a row and this panel: the same operations as in [`finish`].
+/// What the last step has left for a panel and a row: the same operations as in [`finish`].
+#[rustfmt::skip]
 macro_rules! last {
-    ($r:literal, $minima:tt) => {
+    ($total:literal, $minima:tt, $p:literal, $r:literal) => {
         concat!(
-            "vcvtdq2ps zmm31, zmmword ptr [{sums} + 256*", $r, "]\n",
-            "vmulps zmm30, zmm28, dword ptr [{scale} + {record}*", $r, "]{{1to16}}\n",
-            "vfmadd213ps zmm31, zmm30, zmmword ptr [{results} + 256*", $r, "]\n",
-            last!(@$minima $r),
-            "vmovaps zmmword ptr [{results} + 256*", $r, "], zmm31\n",
+            lines! {
+                "vcvtdq2ps zmm31, zmmword ptr [{sums} + 256*", $r, " + 64*", $p, "]";
+                "vmulps zmm30, zmm28, dword ptr [{last} + {record}*", $r, " + {scale}]{{1to16}}";
+                "vfmadd213ps zmm31, zmm30, zmmword ptr [{last_results} + 256*", $r, " + 64*", $p, "]";
+            },
+            last!(@$minima $total, $r),
+            lines! { "vmovaps zmmword ptr [{last_results} + 256*", $r, " + 64*", $p, "], zmm31"; },
         )
     };
-    (@with $r:literal) => {
-        concat!("vfmadd231ps zmm31, zmm29, dword ptr [{total} + {record}*", $r, "]{{1to16}}\n")
+    (@with $total:literal, $r:literal) => {
+        lines! { "vfmadd231ps zmm31, zmm29, dword ptr [{last} + {record}*", $r, " + ", $total, "]{{1to16}}"; }
     };
-    (@without $r:literal) => { "# {total}\n" };
+    (@without $total:literal, $r:literal) => { concat!("# ", $total, "\n") };
 }
 
 /// A pair of words of every row, with some of what the last step has left between the rows.
+#[rustfmt::skip]
 macro_rules! pair {
     ($pair:literal, $between:expr, $behind:expr) => {
         concat!(
-            "vmovdqa64 zmm16, zmmword ptr [{codes} + 512*",
-            $pair,
-            "]\n",
-            "vmovdqa64 zmm17, zmmword ptr [{codes} + 512*",
-            $pair,
-            " + 64]\n",
-            "vmovdqa64 zmm18, zmmword ptr [{codes} + 512*",
-            $pair,
-            " + 128]\n",
-            "vmovdqa64 zmm19, zmmword ptr [{codes} + 512*",
-            $pair,
-            " + 192]\n",
-            "vmovdqa64 zmm20, zmmword ptr [{codes} + 512*",
-            $pair,
-            " + 256]\n",
-            "vmovdqa64 zmm21, zmmword ptr [{codes} + 512*",
-            $pair,
-            " + 320]\n",
-            "vmovdqa64 zmm22, zmmword ptr [{codes} + 512*",
-            $pair,
-            " + 384]\n",
-            "vmovdqa64 zmm23, zmmword ptr [{codes} + 512*",
-            $pair,
-            " + 448]\n",
+            lines! {
+                "vmovdqa64 zmm16, zmmword ptr [{block} + 512*", $pair, "]";
+                "vmovdqa64 zmm17, zmmword ptr [{block} + 512*", $pair, " + 64]";
+                "vmovdqa64 zmm18, zmmword ptr [{block} + 512*", $pair, " + 128]";
+                "vmovdqa64 zmm19, zmmword ptr [{block} + 512*", $pair, " + 192]";
+                "vmovdqa64 zmm20, zmmword ptr [{block} + 512*", $pair, " + 256]";
+                "vmovdqa64 zmm21, zmmword ptr [{block} + 512*", $pair, " + 320]";
+                "vmovdqa64 zmm22, zmmword ptr [{block} + 512*", $pair, " + 384]";
+                "vmovdqa64 zmm23, zmmword ptr [{block} + 512*", $pair, " + 448]";
+            },
             row!(0, multiply!($pair,)),
             row!(1, multiply!($pair,)),
             $between,
@@ -244,103 +231,137 @@ macro_rules! pair {
     };
 }
 
-/// What is done for each of four panels of the last step: two pairs of a block, or one of half a block.
-macro_rules! pairs {
-    (8, $minima:tt) => {
+/// Asks for part of the rows' next block, and of what is ahead.
+#[rustfmt::skip]
+macro_rules! ask {
+    ($part:literal) => {
+        lines! {
+            "prefetcht0 [{next} + 128*", $part, "]";
+            "prefetcht0 [{next} + 128*", $part, " + 64]";
+            "prefetcht1 [{ahead} + 128*", $part, "]";
+            "prefetcht1 [{ahead} + 128*", $part, " + 64]";
+        }
+    };
+}
+
+/// A panel of what the last step has left, with two pairs of a whole block or one of half a block.
+#[rustfmt::skip]
+macro_rules! panel {
+    ($p:literal, ($total:literal, $minima:tt), [$one:literal, $two:literal]) => {
         concat!(
-            pair!(0, last!(0, $minima), last!(1, $minima)),
-            pair!(1, last!(2, $minima), last!(3, $minima)),
-            "add {codes}, 1024\n",
-            "add {words}, 16\n",
+            factors!($p, $minima),
+            ask!($p),
+            pair!($one, last!($total, $minima, $p, 0), last!($total, $minima, $p, 1)),
+            pair!($two, last!($total, $minima, $p, 2), last!($total, $minima, $p, 3)),
         )
     };
-    (4, $minima:tt) => {
+    ($p:literal, ($total:literal, $minima:tt), [$one:literal]) => {
         concat!(
+            factors!($p, $minima),
             pair!(
-                0,
-                concat!(last!(0, $minima), last!(1, $minima)),
-                concat!(last!(2, $minima), last!(3, $minima))
+                $one,
+                concat!(last!($total, $minima, $p, 0), last!($total, $minima, $p, 1)),
+                concat!(last!($total, $minima, $p, 2), last!($total, $minima, $p, 3))
             ),
-            "add {codes}, 512\n",
-            "add {words}, 8\n",
         )
     };
 }
 
-/// Sums up the products of `PAIRS` pairs of a tile's words, from pair `FIRST` of a block on, with their codes, and gives out what
-/// the step before has left. Asks for the rows' next block, which is so many bytes behind this one, and for the piece that is
-/// ahead. All of it is spelt out: with 16 sums and eight vectors of codes there are few registers left, and a
-/// compiler that wants more, or does one after the other, spends the time that the additions save.
+/// A step: sums up the products of a group's words, gives out what the step before has left, and leaves its own. `$total` is
+/// where the records of that one say what its activations sum to.
+#[rustfmt::skip]
+macro_rules! step {
+    ($group:literal, $crossed:literal, $left:tt, [$a:tt, $b:tt, $c:tt, $d:tt]) => {
+        concat!(
+            lines! {
+                "vmovdqa64 zmm16, zmmword ptr [{block} + {begins} + 256*", $group, "]";
+                "vmovdqa64 zmm17, zmmword ptr [{block} + {begins} + 256*", $group, " + 64]";
+                "vmovdqa64 zmm18, zmmword ptr [{block} + {begins} + 256*", $group, " + 128]";
+                "vmovdqa64 zmm19, zmmword ptr [{block} + {begins} + 256*", $group, " + 192]";
+            },
+            row!(0, begin!($crossed,)),
+            row!(1, begin!($crossed,)),
+            row!(2, begin!($crossed,)),
+            row!(3, begin!($crossed,)),
+            panel!(0, $left, $a),
+            panel!(1, $left, $b),
+            panel!(2, $left, $c),
+            panel!(3, $left, $d),
+            row!(0, keep!()),
+            row!(1, keep!()),
+            row!(2, keep!()),
+            row!(3, keep!()),
+            lines! {
+                "mov {last}, {records}";
+                "lea {last_factors}, [{factors} + {of_group}*", $group, "]";
+                "mov {last_results}, {results}";
+            },
+        )
+    };
+}
+
+/// Some tiles, and the block of weights that they meet.
+pub struct Work {
+    /// The records of the first tile's rows; those of the others lie behind them.
+    pub records: *const u8,
+    pub tiles: usize,
+    /// How many bytes it is to the rows' next block, which is asked for.
+    pub next: usize,
+    /// For every tile, what else is asked for.
+    pub ahead: *const *const u8,
+    pub block: *const Unfolded,
+    /// Of each group.
+    pub factors: *const Factors,
+    /// Of the first tile; those of the others lie behind them.
+    pub results: *mut Results,
+}
+
+/// Multiplies a block: for every tile, sums up the products of each group's words with their codes, and gives out what the step
+/// before has left. All of it is spelt out: with 16 sums and eight vectors of codes there are few registers left, and a
+/// compiler that wants more, or does one after the other, spends the time that the additions save. So does whatever is done
+/// between two tiles.
 ///
 /// # Safety
-/// The machine must have AVX-512 with VNNI. There must be the records of four rows; the block must be unfolded, with its factors;
-/// and what the last step was told of must still be there. What is only asked for may be anywhere.
+/// The machine must have AVX-512 with VNNI. There must be a tile, and the records of the rows of all; the block must be unfolded,
+/// with its factors; and what the last step was told of must still be there. What is only asked for may be anywhere.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni,fma")]
-pub unsafe fn step<const FIRST: usize, const PAIRS: usize, const MINS: bool>(
-    records: *const u8,
-    next: usize,
-    ahead: *const u8,
-    block: *const Unfolded,
-    factors: *const Factors,
-    results: *mut Results,
-    left: &mut Left,
-) {
-    let group = FIRST / PAIRS;
-    let (crossed, total) = match WORDS / 2 / PAIRS {
-        1 => (offset_of!(Beside, crossed), offset_of!(Beside, sum)),
-        _ => (
-            offset_of!(Beside, half_crossed) + group * size_of::<i32>(),
-            offset_of!(Beside, half_sums) + group * size_of::<f32>(),
-        ),
-    };
-    // SAFETY: reads what the caller vouches for and what is borrowed, vectors where they are aligned; writes sums, the results of
-    // the last step, and registers.
+pub unsafe fn multiply<const GROUPS: usize, const MINS: bool>(work: &Work, left: &mut Left) {
+    // SAFETY: reads what the caller vouches for and what is borrowed, vectors where they are aligned; writes sums, results and
+    // registers.
     unsafe {
         macro_rules! run {
-            ($pairs:tt, $minima:tt) => {
+            ([$($step:expr),*], $($offset:ident = $value:expr),*) => {
                 asm!(
-                    "vmovdqa64 zmm16, zmmword ptr [{begins}]",
-                    "vmovdqa64 zmm17, zmmword ptr [{begins} + 64]",
-                    "vmovdqa64 zmm18, zmmword ptr [{begins} + 128]",
-                    "vmovdqa64 zmm19, zmmword ptr [{begins} + 192]",
-                    row!(0, begin!()),
-                    row!(1, begin!()),
-                    row!(2, begin!()),
-                    row!(3, begin!()),
                     ".p2align 5",
                     "2:",
-                    factors!($minima),
-                    "prefetcht0 [{next}]",
-                    "prefetcht0 [{next} + 64]",
-                    "add {next}, 128",
-                    "prefetcht1 [{ahead}]",
-                    "prefetcht1 [{ahead} + 64]",
-                    "add {ahead}, 128",
-                    pairs!($pairs, $minima),
-                    "add {sums}, 64",
-                    "add {results}, 64",
-                    "dec {panels}",
+                    "mov {ahead}, qword ptr [{list}]",
+                    "add {list}, 8",
+                    $($step,)*
+                    "add {records}, 4*{record}",
+                    "add {next}, 4*{record}",
+                    "add {results}, {tile}",
+                    "dec {tiles}",
                     "jnz 2b",
-                    "sub {sums}, 256",
-                    row!(0, keep!()),
-                    row!(1, keep!()),
-                    row!(2, keep!()),
-                    row!(3, keep!()),
-                    codes = inout(reg) &raw const (*block).codes[FIRST] => _,
-                    begins = in(reg) &raw const (*block).begins[group],
-                    words = inout(reg) records.byte_add(2 * FIRST * size_of::<i32>()) => _,
-                    next = inout(reg) records.wrapping_byte_add(next) => _,
-                    crossed = in(reg) records.byte_add(BESIDE + crossed),
-                    sums = inout(reg) &mut left.sums => _,
-                    scale = in(reg) left.scale,
-                    total = in(reg) left.total,
-                    factors = inout(reg) left.factors => _,
-                    results = inout(reg) left.results => _,
-                    panels = inout(reg) PANELS => _,
-                    ahead = inout(reg) ahead => _,
+                    block = in(reg) work.block,
+                    records = inout(reg) work.records => _,
+                    next = inout(reg) work.records.wrapping_byte_add(work.next) => _,
+                    ahead = out(reg) _,
+                    list = inout(reg) work.ahead => _,
+                    sums = in(reg) &raw mut left.sums,
+                    last = inout(reg) left.records,
+                    factors = in(reg) work.factors,
+                    last_factors = inout(reg) left.factors,
+                    results = inout(reg) work.results => _,
+                    last_results = inout(reg) left.results,
+                    tiles = inout(reg) work.tiles => _,
                     record = const RECORD,
+                    tile = const size_of::<Results>(),
+                    begins = const offset_of!(Unfolded, begins),
+                    of_group = const size_of::<Factors>(),
+                    scale = const SCALE,
                     mins = const offset_of!(Factors, mins),
+                    $($offset = const $value,)*
                     out("zmm0") _, out("zmm1") _, out("zmm2") _, out("zmm3") _,
                     out("zmm4") _, out("zmm5") _, out("zmm6") _, out("zmm7") _,
                     out("zmm8") _, out("zmm9") _, out("zmm10") _, out("zmm11") _,
@@ -352,17 +373,23 @@ pub unsafe fn step<const FIRST: usize, const PAIRS: usize, const MINS: bool>(
                     options(nostack),
                 )
             };
+            ($minima:tt) => {
+                match GROUPS {
+                    1 => run!(
+                        [step!(0, "{crossed}", ("{total}", $minima), [[0, 1], [2, 3], [4, 5], [6, 7]])],
+                        total = offsets(1, 0).0, crossed = offsets(1, 0).1
+                    ),
+                    _ => run!(
+                        [
+                            concat!(ask!(0), ask!(1), step!(0, "{crossed0}", ("{total1}", $minima), [[0], [1], [2], [3]])),
+                            concat!(ask!(2), ask!(3), step!(1, "{crossed1}", ("{total0}", $minima), [[4], [5], [6], [7]]))
+                        ],
+                        total0 = offsets(2, 0).0, crossed0 = offsets(2, 0).1,
+                        total1 = offsets(2, 1).0, crossed1 = offsets(2, 1).1
+                    ),
+                }
+            };
         }
-        match (PAIRS, MINS) {
-            (8, true) => run!(8, with),
-            (8, false) => run!(8, without),
-            (4, true) => run!(4, with),
-            (4, false) => run!(4, without),
-            _ => unreachable!("a block has eight pairs, and half of it four"),
-        }
-        left.scale = records.byte_add(BESIDE + offset_of!(Beside, scale)).cast();
-        left.total = records.byte_add(BESIDE + total).cast();
-        left.factors = factors.add(group);
+        if MINS { run!(with) } else { run!(without) }
     }
-    left.results = results;
 }
