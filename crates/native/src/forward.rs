@@ -248,11 +248,13 @@ impl Forward<'_> {
         let filling = gated.begin(isa, input.rows(), down);
         let together = Together { matrices: 2, columns: filling.columns() };
         matmul_passing(threads, isa, gate_up, input, Some(next), together, patches, |mut patch| {
-            for row in patch.rows.clone() {
-                let columns = patch.columns.clone();
-                let (gate, up) = patch.row(row).split_at(columns.len());
-                // SAFETY: every row and column is passed on once.
-                unsafe { filling.put(row, columns, |into| swiglu(isa, gate, up, into)) };
+            let (rows, columns) = (patch.rows.clone(), patch.columns.clone());
+            // SAFETY: every row and column is passed on once.
+            unsafe {
+                filling.put(rows, columns, |row, into| {
+                    let (gate, up) = patch.row(row).split_at(into.len());
+                    swiglu(isa, gate, up, into);
+                });
             }
         });
         filling.finish(threads);

@@ -21,6 +21,13 @@ impl<'a, T> SharedSlice<'a, T> {
         SharedSlice { data: data.as_mut_ptr(), len: data.len(), _borrow: PhantomData }
     }
 
+    /// Where a part begins of which only what is one's own is used.
+    pub fn place(&self, at: usize) -> *const T {
+        assert!(at <= self.len);
+        // SAFETY: inside the borrowed slice, or its end, by the assertion.
+        unsafe { self.data.add(at) }
+    }
+
     /// # Safety
     /// While the part is in use, nobody else may take one that overlaps it.
     #[allow(clippy::mut_from_ref)] // what the safety rule is about

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::blocks::{BLOCK, BlockPanels, CodeRows, SharedCodes};
+use super::blocks::{BLOCK, BlockPanels, CodeRows, Floats, SharedCodes};
 use super::buffer::Buffer;
 use super::isa::Isa;
 use super::matmul::Packed;
@@ -51,10 +51,9 @@ impl Input {
         const TASK_ROWS: usize = 4;
         let filling = self.begin(isa, rows, weights);
         threads.run(rows.div_ceil(TASK_ROWS), |_, task| {
-            for row in task * TASK_ROWS..rows.min((task + 1) * TASK_ROWS) {
-                // SAFETY: every row is in one task only.
-                unsafe { filling.put(row, 0..filling.width, |into| fill(row, into)) };
-            }
+            let own = task * TASK_ROWS..rows.min((task + 1) * TASK_ROWS);
+            // SAFETY: every row is in one task only.
+            unsafe { filling.put(own, 0..filling.width, &fill) };
         });
     }
 
@@ -88,46 +87,65 @@ pub(crate) struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// Columns of which a multiple should be filled at a time, and whether their codes then wait for the rest of the row.
-    fn grain(&self) -> (usize, bool) {
-        let whole_rows = self.codes.is_some() && self.isa.has_matrix_unit();
-        (if self.codes.is_some() { BLOCK } else { 1 }, whole_rows)
-    }
-
     /// Columns that can be filled by themselves, or a multiple of them.
     pub fn columns(&self) -> usize {
-        self.grain().0
+        if self.codes.is_some() { BLOCK } else { 1 }
     }
 
-    /// Fills some columns of a row: a multiple of [`columns`](Self::columns), beginning at one.
+    /// Do codes wait until rows are whole?
+    fn waits(&self) -> bool {
+        self.isa.has_matrix_unit()
+    }
+
+    /// Fills some columns of some rows by `fill(row, into)`. They begin and end at a multiple of [`columns`](Self::columns).
     ///
     /// # Safety
-    /// Nobody else may fill the same columns of the row at the same time.
-    pub unsafe fn put(&self, row: usize, columns: Range<usize>, fill: impl FnOnce(&mut [f32])) {
-        assert!(row < self.rows && columns.end <= self.width);
-        let at = row * self.width;
-        // SAFETY: the caller's promise; rows and columns are apart, by the assertion.
-        let floats = unsafe { self.floats.part(at + columns.start..at + columns.end) };
-        fill(floats);
-        let (grain, whole_rows) = self.grain();
-        let Some(codes) = self.codes else { return };
-        if !whole_rows || columns.len() == self.width {
-            debug_assert!(columns.start.is_multiple_of(grain) && columns.len().is_multiple_of(grain));
-            // SAFETY: as above, and there is room for all of them.
-            unsafe { codes.fill(self.isa, row, columns.start / BLOCK, floats, self.sums) };
+    /// Nobody else may fill the same columns of the rows.
+    pub unsafe fn put(
+        &self,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        mut fill: impl FnMut(usize, &mut [f32]),
+    ) {
+        for row in rows.clone() {
+            // SAFETY: the caller's promise; rows and columns are apart, by the assertion.
+            fill(row, unsafe { self.part(row, &columns) });
+        }
+        if !self.waits() || columns.len() == self.width {
+            // SAFETY: as above.
+            unsafe { self.encode(rows, columns) };
         }
     }
 
     /// When rows were filled in parts: does what could not be done before they were whole.
     pub fn finish(&self, threads: &Threads) {
-        let (_, whole_rows) = self.grain();
-        let Some(codes) = self.codes.filter(|_| whole_rows) else { return };
-        threads.run(self.rows, |_, row| {
-            // SAFETY: every row is in one task only, and there is room for all of them.
-            unsafe {
-                let floats = self.floats.part(row * self.width..(row + 1) * self.width);
-                codes.fill(self.isa, row, 0, floats, self.sums);
-            }
-        });
+        if self.waits() {
+            // SAFETY: every row is in one task only.
+            threads.run(self.rows, |_, row| unsafe { self.encode(row..row + 1, 0..self.width) });
+        }
+    }
+
+    /// # Safety
+    /// Nobody else may have these columns of the row.
+    #[expect(clippy::mut_from_ref)] // what the safety rule is about
+    unsafe fn part(&self, row: usize, columns: &Range<usize>) -> &mut [f32] {
+        assert!(row < self.rows && columns.end <= self.width);
+        let at = row * self.width;
+        // SAFETY: the caller's promise; rows are apart, by the assertion.
+        unsafe { self.floats.part(at + columns.start..at + columns.end) }
+    }
+
+    /// Turns what was filled into codes, where weights want them.
+    ///
+    /// # Safety
+    /// Nobody else may have these columns of the rows.
+    unsafe fn encode(&self, rows: Range<usize>, columns: Range<usize>) {
+        let Some(codes) = self.codes.filter(|_| !rows.is_empty()) else { return };
+        debug_assert!(columns.start.is_multiple_of(BLOCK) && columns.end.is_multiple_of(BLOCK));
+        assert!(rows.end <= self.rows && columns.end <= self.width);
+        let first = self.floats.place(rows.start * self.width + columns.start);
+        let (blocks, x) = (columns.start / BLOCK..columns.end / BLOCK, Floats { first, stride: self.width });
+        // SAFETY: the caller's promise; there is room for all rows and columns, of which these are some.
+        unsafe { codes.fill(self.isa, rows, blocks, x, self.sums) };
     }
 }

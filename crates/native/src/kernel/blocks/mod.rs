@@ -44,7 +44,7 @@ use mapped::Mapped;
 use place::Place;
 use table::{Kind, Table, TablePart, TablePartMut};
 
-pub(crate) use codes::{CodeRows, SharedCodes};
+pub(crate) use codes::{CodeRows, Floats, SharedCodes};
 
 /// Inputs that share a scale.
 pub(super) const BLOCK: usize = RUN;

@@ -167,12 +167,45 @@ mod for_tiles {
 
 fn codes(isa: Isa, x: &[f32], inputs: usize) -> CodeRows {
     let mut rows = CodeRows::default();
-    rows.resize(isa, x.len() / inputs, inputs);
-    for (row, x) in x.chunks(inputs).enumerate() {
-        // SAFETY: there is room for all rows, and each is filled once.
-        unsafe { rows.shared().fill(isa, row, x, true) };
-    }
+    fill(isa, &mut rows, x, inputs, &[0..x.len() / inputs], &[0..inputs / BLOCK]);
     rows
+}
+
+/// Some rows and some blocks at a time.
+fn fill(
+    isa: Isa,
+    codes: &mut CodeRows,
+    x: &[f32],
+    inputs: usize,
+    rows: &[Range<usize>],
+    blocks: &[Range<usize>],
+) {
+    codes.resize(isa, x.len() / inputs, inputs);
+    for rows in rows {
+        for blocks in blocks {
+            let first = &raw const x[rows.start * inputs + blocks.start * BLOCK];
+            let x = Floats { first, stride: inputs };
+            // SAFETY: there is room for all rows, and nobody else fills them.
+            unsafe { codes.shared().fill(isa, rows.clone(), blocks.clone(), x, true) };
+        }
+    }
+}
+
+/// Whoever fills some blocks of some rows leaves the same codes as who fills all.
+#[test]
+fn codes_can_be_filled_in_parts() {
+    let (rows, inputs) = (7, 5 * BLOCK);
+    let x = numbers(5, 0, rows * inputs);
+    for isa in Isa::available().into_iter().filter(|isa| !isa.has_matrix_unit()) {
+        let whole = codes(isa, &x, inputs);
+        let mut parts = CodeRows::default();
+        fill(isa, &mut parts, &x, inputs, &[3..7, 0..2, 2..3], &[2..3, 3..5, 0..2]);
+        let words = BLOCK / isa.activations_per_word();
+        for block in 0..inputs / BLOCK {
+            let of = |codes: &CodeRows| codes.view(None).blocks(0..rows, block, words).to_vec();
+            assert_eq!(of(&whole), of(&parts), "{isa}, block {block}");
+        }
+    }
 }
 
 fn multiply(isa: Isa, panels: &BlockPanels, x: &CodeRows, rows: usize, outputs: usize) -> Vec<f32> {
