@@ -121,7 +121,7 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
             if let Some(tile) = (b + tiles).checked_sub(blocks) {
                 expect(&rows, tile, first_column, out);
             }
-            let work = Work {
+            let mut work = Work {
                 records,
                 tiles,
                 next: x.distance(WORDS),
@@ -130,6 +130,11 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
                 factors: (&raw const (*unfolded).factors[b % 2]).cast(),
                 results: results.cast(),
             };
+            if CODES == NIBBLES {
+                let [first, second] =
+                    [0, 1].map(|p| panels[p].lines[b * lines(CODES)..].as_ptr().cast::<u8>());
+                step::unfold::<MINS>(&mut work, first, second.addr() - first.addr(), &mut left);
+            }
             match groups {
                 1 => step::multiply::<1, MINS>(&work, &mut left),
                 _ => step::multiply::<2, MINS>(&work, &mut left),
@@ -200,6 +205,10 @@ unsafe fn prepare<U, K, const CODES: usize, const MINS: bool>(
                 ask_for(entry.place().wrapping_add(size_of::<Line>()));
                 (*factors)[g].mins[p] = U::factors(entry);
             }
+            if CODES == NIBBLES {
+                (*into).begins[g][p] = crossed_nibbles(lines);
+                continue;
+            }
             let mut begin = U::begin(0);
             for pair in g * PAIRS / groups..(g + 1) * PAIRS / groups {
                 let codes = unfold::<U, CODES>(panel, lines, pair);
@@ -212,6 +221,25 @@ unsafe fn prepare<U, K, const CODES: usize, const MINS: bool>(
             }
             (*into).begins[g][p] = begin;
         }
+    }
+}
+
+/// What the products of neighbouring codes sum to, with the other sign, of nibbles as they lie: neighbours share a byte.
+///
+/// # Safety
+/// The machine must have AVX-512 with VNNI.
+#[inline(always)]
+unsafe fn crossed_nibbles(lines: &[Line]) -> __m512i {
+    // SAFETY: the caller vouches for the instructions, and 64 bytes are read of every line.
+    unsafe {
+        let low = _mm512_set1_epi8(0xf);
+        let mut sum = _mm512_setzero_si512();
+        for line in lines {
+            let line = _mm512_load_si512(line.0.as_ptr().cast());
+            let upper = _mm512_and_si512(_mm512_srli_epi16::<4>(line), low);
+            sum = _mm512_dpbusd_epi32(sum, _mm512_and_si512(line, low), upper);
+        }
+        _mm512_sub_epi32(_mm512_setzero_si512(), sum)
     }
 }
 

@@ -206,21 +206,75 @@ macro_rules! last {
     (@without $total:literal, $r:literal) => { concat!("# ", $total, "\n") };
 }
 
+/// The codes of a pair that was unfolded before.
+#[rustfmt::skip]
+macro_rules! load {
+    ($pair:literal) => {
+        lines! {
+            "vmovdqa64 zmm16, zmmword ptr [{block} + 512*", $pair, "]";
+            "vmovdqa64 zmm17, zmmword ptr [{block} + 512*", $pair, " + 64]";
+            "vmovdqa64 zmm18, zmmword ptr [{block} + 512*", $pair, " + 128]";
+            "vmovdqa64 zmm19, zmmword ptr [{block} + 512*", $pair, " + 192]";
+            "vmovdqa64 zmm20, zmmword ptr [{block} + 512*", $pair, " + 256]";
+            "vmovdqa64 zmm21, zmmword ptr [{block} + 512*", $pair, " + 320]";
+            "vmovdqa64 zmm22, zmmword ptr [{block} + 512*", $pair, " + 384]";
+            "vmovdqa64 zmm23, zmmword ptr [{block} + 512*", $pair, " + 448]";
+        }
+    };
+}
+
+/// Those of a pair that is unfolded here from nibbles, and kept for the tiles behind this one: writing them takes longer than
+/// unfolding them, and there is time for it beside products.
+#[rustfmt::skip]
+macro_rules! unfold {
+    (0) => { unfold!(@lower 0, 0) };
+    (1) => { unfold!(@upper 0, 1) };
+    (2) => { unfold!(@lower 1, 2) };
+    (3) => { unfold!(@upper 1, 3) };
+    (4) => { unfold!(@lower 2, 4) };
+    (5) => { unfold!(@upper 2, 5) };
+    (6) => { unfold!(@lower 3, 6) };
+    (7) => { unfold!(@upper 3, 7) };
+    (@$half:tt $line:literal, $pair:literal) => {
+        concat!(
+            unfold!(@panel $half, "{lines}", "zmm16", "zmm20", $line, $pair, 0),
+            unfold!(@panel $half, "{lines} + {stride}", "zmm17", "zmm21", $line, $pair, 1),
+            unfold!(@panel $half, "{lines} + 2*{stride}", "zmm18", "zmm22", $line, $pair, 2),
+            unfold!(@panel $half, "{second_lines} + 2*{stride}", "zmm19", "zmm23", $line, $pair, 3),
+        )
+    };
+    (@panel $half:tt, $lines:literal, $first:literal, $second:literal, $line:literal, $pair:literal, $p:literal) => {
+        concat!(
+            lines! { "vmovdqa64 zmm24, zmmword ptr [", $lines, " + 64*", $line, "]"; },
+            unfold!(@nibbles $half, $first, $second),
+            lines! {
+                "vmovdqa64 zmmword ptr [{block} + 512*", $pair, " + 64*", $p, "], ", $first;
+                "vmovdqa64 zmmword ptr [{block} + 512*", $pair, " + 64*", $p, " + 256], ", $second;
+            },
+        )
+    };
+    (@nibbles lower, $first:literal, $second:literal) => {
+        lines! {
+            "vpsrlw ", $second, ", zmm24, 4";
+            "vpandd ", $first, ", zmm24, dword ptr [{nibble}]{{1to16}}";
+            "vpandd ", $second, ", ", $second, ", dword ptr [{nibble}]{{1to16}}";
+        }
+    };
+    (@nibbles upper, $first:literal, $second:literal) => {
+        lines! {
+            "vpsrlw ", $first, ", zmm24, 8";
+            "vpsrlw ", $second, ", zmm24, 12";
+            "vpandd ", $first, ", ", $first, ", dword ptr [{nibble}]{{1to16}}";
+        }
+    };
+}
+
 /// A pair of words of every row, with some of what the last step has left between the rows.
 #[rustfmt::skip]
 macro_rules! pair {
-    ($pair:literal, $between:expr, $behind:expr) => {
+    ($codes:ident, $pair:tt, $between:expr, $behind:expr) => {
         concat!(
-            lines! {
-                "vmovdqa64 zmm16, zmmword ptr [{block} + 512*", $pair, "]";
-                "vmovdqa64 zmm17, zmmword ptr [{block} + 512*", $pair, " + 64]";
-                "vmovdqa64 zmm18, zmmword ptr [{block} + 512*", $pair, " + 128]";
-                "vmovdqa64 zmm19, zmmword ptr [{block} + 512*", $pair, " + 192]";
-                "vmovdqa64 zmm20, zmmword ptr [{block} + 512*", $pair, " + 256]";
-                "vmovdqa64 zmm21, zmmword ptr [{block} + 512*", $pair, " + 320]";
-                "vmovdqa64 zmm22, zmmword ptr [{block} + 512*", $pair, " + 384]";
-                "vmovdqa64 zmm23, zmmword ptr [{block} + 512*", $pair, " + 448]";
-            },
+            $codes!($pair),
             row!(0, multiply!($pair,)),
             row!(1, multiply!($pair,)),
             $between,
@@ -247,18 +301,19 @@ macro_rules! ask {
 /// A panel of what the last step has left, with two pairs of a whole block or one of half a block.
 #[rustfmt::skip]
 macro_rules! panel {
-    ($p:literal, ($total:literal, $minima:tt), [$one:literal, $two:literal]) => {
+    ($codes:ident, $p:literal, ($total:literal, $minima:tt), [$one:tt, $two:tt]) => {
         concat!(
             factors!($p, $minima),
             ask!($p),
-            pair!($one, last!($total, $minima, $p, 0), last!($total, $minima, $p, 1)),
-            pair!($two, last!($total, $minima, $p, 2), last!($total, $minima, $p, 3)),
+            pair!($codes, $one, last!($total, $minima, $p, 0), last!($total, $minima, $p, 1)),
+            pair!($codes, $two, last!($total, $minima, $p, 2), last!($total, $minima, $p, 3)),
         )
     };
-    ($p:literal, ($total:literal, $minima:tt), [$one:literal]) => {
+    ($codes:ident, $p:literal, ($total:literal, $minima:tt), [$one:tt]) => {
         concat!(
             factors!($p, $minima),
             pair!(
+                $codes,
                 $one,
                 concat!(last!($total, $minima, $p, 0), last!($total, $minima, $p, 1)),
                 concat!(last!($total, $minima, $p, 2), last!($total, $minima, $p, 3))
@@ -271,7 +326,7 @@ macro_rules! panel {
 /// where the records of that one say what its activations sum to.
 #[rustfmt::skip]
 macro_rules! step {
-    ($group:literal, $crossed:literal, $left:tt, [$a:tt, $b:tt, $c:tt, $d:tt]) => {
+    ($codes:ident, $group:literal, $crossed:literal, $left:tt, [$a:tt, $b:tt, $c:tt, $d:tt]) => {
         concat!(
             lines! {
                 "vmovdqa64 zmm16, zmmword ptr [{block} + {begins} + 256*", $group, "]";
@@ -283,20 +338,27 @@ macro_rules! step {
             row!(1, begin!($crossed,)),
             row!(2, begin!($crossed,)),
             row!(3, begin!($crossed,)),
-            panel!(0, $left, $a),
-            panel!(1, $left, $b),
-            panel!(2, $left, $c),
-            panel!(3, $left, $d),
+            panel!($codes, 0, $left, $a),
+            panel!($codes, 1, $left, $b),
+            panel!($codes, 2, $left, $c),
+            panel!($codes, 3, $left, $d),
             row!(0, keep!()),
             row!(1, keep!()),
             row!(2, keep!()),
             row!(3, keep!()),
-            lines! {
-                "mov {last}, {records}";
-                "lea {last_factors}, [{factors} + {of_group}*", $group, "]";
-                "mov {last_results}, {results}";
-            },
         )
+    };
+}
+
+/// What the next step is told of this one.
+#[rustfmt::skip]
+macro_rules! leave {
+    ($group:literal) => {
+        lines! {
+            "mov {last}, {records}";
+            "lea {last_factors}, [{factors} + {of_group}*", $group, "]";
+            "mov {last_results}, {results}";
+        }
     };
 }
 
@@ -316,6 +378,36 @@ pub struct Work {
     pub results: *mut Results,
 }
 
+/// The instructions, with what they are told of.
+macro_rules! assembly {
+    ([$($line:expr),*], $work:ident, $left:ident, { $($operands:tt)* }) => {
+        asm!(
+            $($line,)*
+            block = in(reg) $work.block,
+            records = inout(reg) $work.records => _,
+            next = inout(reg) $work.records.wrapping_byte_add($work.next) => _,
+            sums = in(reg) &raw mut $left.sums,
+            last = inout(reg) $left.records,
+            last_factors = inout(reg) $left.factors,
+            last_results = inout(reg) $left.results,
+            record = const RECORD,
+            begins = const offset_of!(Unfolded, begins),
+            scale = const SCALE,
+            mins = const offset_of!(Factors, mins),
+            $($operands)*
+            out("zmm0") _, out("zmm1") _, out("zmm2") _, out("zmm3") _,
+            out("zmm4") _, out("zmm5") _, out("zmm6") _, out("zmm7") _,
+            out("zmm8") _, out("zmm9") _, out("zmm10") _, out("zmm11") _,
+            out("zmm12") _, out("zmm13") _, out("zmm14") _, out("zmm15") _,
+            out("zmm16") _, out("zmm17") _, out("zmm18") _, out("zmm19") _,
+            out("zmm20") _, out("zmm21") _, out("zmm22") _, out("zmm23") _,
+            out("zmm24") _, out("zmm25") _, out("zmm26") _, out("zmm27") _,
+            out("zmm28") _, out("zmm29") _, out("zmm30") _, out("zmm31") _,
+            options(nostack),
+        )
+    };
+}
+
 /// Multiplies a block: for every tile, sums up the products of each group's words with their codes, and gives out what the step
 /// before has left. All of it is spelt out: with 16 sums and eight vectors of codes there are few registers left, and a
 /// compiler that wants more, or does one after the other, spends the time that the additions save. So does whatever is done
@@ -332,57 +424,49 @@ pub unsafe fn multiply<const GROUPS: usize, const MINS: bool>(work: &Work, left:
     unsafe {
         macro_rules! run {
             ([$($step:expr),*], $($offset:ident = $value:expr),*) => {
-                asm!(
-                    ".p2align 5",
-                    "2:",
-                    "mov {ahead}, qword ptr [{list}]",
-                    "add {list}, 8",
-                    $($step,)*
-                    "add {records}, 4*{record}",
-                    "add {next}, 4*{record}",
-                    "add {results}, {tile}",
-                    "dec {tiles}",
-                    "jnz 2b",
-                    block = in(reg) work.block,
-                    records = inout(reg) work.records => _,
-                    next = inout(reg) work.records.wrapping_byte_add(work.next) => _,
-                    ahead = out(reg) _,
-                    list = inout(reg) work.ahead => _,
-                    sums = in(reg) &raw mut left.sums,
-                    last = inout(reg) left.records,
-                    factors = in(reg) work.factors,
-                    last_factors = inout(reg) left.factors,
-                    results = inout(reg) work.results => _,
-                    last_results = inout(reg) left.results,
-                    tiles = inout(reg) work.tiles => _,
-                    record = const RECORD,
-                    tile = const size_of::<Results>(),
-                    begins = const offset_of!(Unfolded, begins),
-                    of_group = const size_of::<Factors>(),
-                    scale = const SCALE,
-                    mins = const offset_of!(Factors, mins),
-                    $($offset = const $value,)*
-                    out("zmm0") _, out("zmm1") _, out("zmm2") _, out("zmm3") _,
-                    out("zmm4") _, out("zmm5") _, out("zmm6") _, out("zmm7") _,
-                    out("zmm8") _, out("zmm9") _, out("zmm10") _, out("zmm11") _,
-                    out("zmm12") _, out("zmm13") _, out("zmm14") _, out("zmm15") _,
-                    out("zmm16") _, out("zmm17") _, out("zmm18") _, out("zmm19") _,
-                    out("zmm20") _, out("zmm21") _, out("zmm22") _, out("zmm23") _,
-                    out("zmm24") _, out("zmm25") _, out("zmm26") _, out("zmm27") _,
-                    out("zmm28") _, out("zmm29") _, out("zmm30") _, out("zmm31") _,
-                    options(nostack),
+                assembly!(
+                    [
+                        ".p2align 5",
+                        "2:",
+                        "mov {ahead}, qword ptr [{list}]",
+                        "add {list}, 8",
+                        $($step,)*
+                        "add {records}, 4*{record}",
+                        "add {next}, 4*{record}",
+                        "add {results}, {tile}",
+                        "dec {tiles}",
+                        "jnz 2b"
+                    ],
+                    work, left,
+                    {
+                        ahead = out(reg) _,
+                        list = inout(reg) work.ahead => _,
+                        factors = in(reg) work.factors,
+                        results = inout(reg) work.results => _,
+                        tiles = inout(reg) work.tiles => _,
+                        tile = const size_of::<Results>(),
+                        of_group = const size_of::<Factors>(),
+                        $($offset = const $value,)*
+                    }
                 )
             };
             ($minima:tt) => {
                 match GROUPS {
                     1 => run!(
-                        [step!(0, "{crossed}", ("{total}", $minima), [[0, 1], [2, 3], [4, 5], [6, 7]])],
+                        [
+                            step!(load, 0, "{crossed}", ("{total}", $minima), [[0, 1], [2, 3], [4, 5], [6, 7]]),
+                            leave!(0)
+                        ],
                         total = offsets(1, 0).0, crossed = offsets(1, 0).1
                     ),
                     _ => run!(
                         [
-                            concat!(ask!(0), ask!(1), step!(0, "{crossed0}", ("{total1}", $minima), [[0], [1], [2], [3]])),
-                            concat!(ask!(2), ask!(3), step!(1, "{crossed1}", ("{total0}", $minima), [[4], [5], [6], [7]]))
+                            ask!(0), ask!(1),
+                            step!(load, 0, "{crossed0}", ("{total1}", $minima), [[0], [1], [2], [3]]),
+                            leave!(0),
+                            ask!(2), ask!(3),
+                            step!(load, 1, "{crossed1}", ("{total0}", $minima), [[4], [5], [6], [7]]),
+                            leave!(1)
                         ],
                         total0 = offsets(2, 0).0, crossed0 = offsets(2, 0).1,
                         total1 = offsets(2, 1).0, crossed1 = offsets(2, 1).1
@@ -392,4 +476,45 @@ pub unsafe fn multiply<const GROUPS: usize, const MINS: bool>(work: &Work, left:
         }
         if MINS { run!(with) } else { run!(without) }
     }
+}
+
+/// The first tile of a block of nibbles, which are unfolded meanwhile: `lines` of the first panel, and so many bytes behind each
+/// the next one's. Then it is ready for the others.
+///
+/// # Safety
+/// As for [`multiply`], but that of the block only what sums begin with must be there, and its factors; and its lines.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni,fma")]
+pub unsafe fn unfold<const MINS: bool>(work: &mut Work, lines: *const u8, stride: usize, left: &mut Left) {
+    static NIBBLE: u32 = 0x000f_000f;
+    // SAFETY: as above; writes the block's codes as well.
+    unsafe {
+        macro_rules! run {
+            ($minima:tt) => {
+                assembly!(
+                    [step!(unfold, 0, "{crossed}", ("{total}", $minima), [[0, 1], [2, 3], [4, 5], [6, 7]])],
+                    work, left,
+                    {
+                        ahead = in(reg) *work.ahead,
+                        lines = in(reg) lines,
+                        second_lines = in(reg) lines.wrapping_byte_add(stride),
+                        stride = in(reg) stride,
+                        nibble = in(reg) &raw const NIBBLE,
+                        total = const offsets(1, 0).0,
+                        crossed = const offsets(1, 0).1,
+                    }
+                )
+            };
+        }
+        if MINS {
+            run!(with)
+        } else {
+            run!(without)
+        }
+        (left.records, left.factors, left.results) = (work.records, work.factors, work.results);
+        work.records = work.records.byte_add(ROWS * RECORD);
+        work.results = work.results.add(1);
+        work.ahead = work.ahead.add(1);
+    }
+    work.tiles -= 1;
 }
