@@ -36,6 +36,8 @@ pub(super) struct Shares {
     /// Units that are left, each with bands of its own.
     rest: usize,
     rest_bands: Bands,
+    /// Threads that do a share of both, one after the other.
+    threads: usize,
 }
 
 /// Rows, in so many bands of this height.
@@ -79,6 +81,7 @@ impl Shares {
             bands: Bands::new(rows, bands, taste),
             rest,
             rest_bands: Bands::new(rows, taste.round.unwrap_or(1), taste),
+            threads: taste.round.unwrap_or(1),
         }
     }
 
@@ -89,17 +92,31 @@ impl Shares {
 
     /// The panels and rows of a task. There may be fewer rows than it says, or none.
     pub fn task(&self, task: usize) -> (Range<usize>, Range<usize>) {
-        let (units, rows) = match task.checked_sub(self.columns * self.bands.count) {
-            None => {
+        let (units, rows) = match self.turn(task) {
+            Ok(task) => {
                 let column = task % self.columns;
                 (self.column(column)..self.column(column + 1), self.bands.rows(task / self.columns))
             }
-            Some(task) => {
+            Err(task) => {
                 let unit = self.units + task % self.rest;
                 (unit..unit + 1, self.rest_bands.rows(task / self.rest))
             }
         };
         (units.start * self.width..(units.end * self.width).min(self.panels), rows)
+    }
+
+    /// Which of the columns' bands a task is, or which of the rest's. Threads do neighbouring tasks: each should have its share of
+    /// both.
+    fn turn(&self, task: usize) -> Result<usize, usize> {
+        let (whole, rest) = (self.columns * self.bands.count, self.rest * self.rest_bands.count);
+        let even = whole.is_multiple_of(self.threads) && rest.is_multiple_of(self.threads);
+        let threads = if even { self.threads } else { 1 };
+        let (whole, rest) = (whole / threads, rest / threads);
+        let (thread, task) = (task / (whole + rest), task % (whole + rest));
+        match task.checked_sub(whole) {
+            None => Ok(thread * whole + task),
+            Some(task) => Err(thread * rest + task),
+        }
     }
 
     /// The first unit of a column.
@@ -147,7 +164,11 @@ mod tests {
         let shares = Shares::new(36, 32, 1, taste);
         let tasks: Vec<_> = (0..shares.count()).map(|task| shares.task(task)).collect();
         assert_eq!(tasks.len(), 10);
-        assert!(tasks[..8].iter().all(|(panels, rows)| panels.len() == 4 && *rows == (0..32)));
-        assert_eq!(tasks[8..], [(32..36, 0..16), (32..36, 16..32)]);
+        // Of either thread: four units, and half of the last.
+        for (thread, tasks) in tasks.chunks(5).enumerate() {
+            assert!(tasks[..4].iter().all(|(panels, rows)| panels.len() == 4 && *rows == (0..32)));
+            assert_eq!(tasks[..4].first().map(|(panels, _)| panels.start), Some(16 * thread));
+            assert_eq!(tasks[4], (32..36, 16 * thread..16 * (thread + 1)));
+        }
     }
 }
