@@ -171,6 +171,20 @@ impl Threads {
         }
     }
 
+    /// The same, but that neighbouring tasks are dealt out to different threads: all threads are then at the same
+    /// place, and the first tasks are done before the last.
+    pub fn deal(&self, tasks: usize, work: impl Fn(usize, usize) + Sync) {
+        let threads = self.count();
+        self.run(tasks, |worker, at| {
+            let (each, more) = (tasks / threads, tasks % threads);
+            let (thread, turn) = match at.checked_sub(more * (each + 1)) {
+                None => (at / (each + 1), at % (each + 1)),
+                Some(at) => (more + at / each, at % each),
+            };
+            work(worker, turn * threads + thread);
+        });
+    }
+
     /// Calls `work(worker, index, chunk)` for every chunk of `len` of the data; the last may be shorter.
     pub fn chunks<T: Send>(&self, data: &mut [T], len: usize, work: impl Fn(usize, usize, &mut [T]) + Sync) {
         assert_ne!(len, 0, "chunks of nothing");
@@ -412,6 +426,30 @@ mod tests {
             }
         }
         assert_eq!(Threads::new(0).unwrap().count(), thread::available_parallelism().unwrap().get());
+    }
+
+    #[test]
+    fn neighbours_are_dealt_out_to_different_threads() {
+        for count in [1, 2, 3, 5] {
+            let threads = Threads::new(count).unwrap();
+            for tasks in 0..20 {
+                let order = Mutex::new(Vec::new());
+                threads.deal(tasks, |worker, task| {
+                    // What another has begun late may be done by anybody.
+                    order.lock().unwrap().push(task);
+                    assert!(worker < count);
+                });
+                let mut order = order.into_inner().unwrap();
+                order.sort();
+                assert_eq!(order, (0..tasks).collect::<Vec<_>>());
+            }
+        }
+        // A call within a call has one thread, which does one share after the other.
+        let threads = Threads::new(2).unwrap();
+        threads.busy.store(true, Relaxed);
+        let order = Mutex::new(Vec::new());
+        threads.deal(5, |_, task| order.lock().unwrap().push(task));
+        assert_eq!(order.into_inner().unwrap(), [0, 2, 4, 1, 3]);
     }
 
     #[test]

@@ -90,7 +90,8 @@ impl Answers {
         let weights = SharedSlice::new(self.weights.at_least(count));
         self.workers.resize_with(threads.count(), Worker::default);
         let workers = SharedSlice::new(&mut self.workers);
-        threads.run(plan.parts.len() * shape.kv_heads, |worker, task| {
+        // What was asked for ahead of time was asked for in this order.
+        threads.deal(plan.parts.len() * shape.kv_heads, |worker, task| {
             let (part, head) = (&plan.parts[task / shape.kv_heads], task % shape.kv_heads);
             let views = plan.views(part).len();
             let first = (part.first_answer * shape.kv_heads + head * views) * group;
