@@ -4,8 +4,8 @@
 //! contributes many, and the pass does not care which is which.
 
 use crate::kernel::{
-    Ahead, Answers, Buffer, Input, KvType, PAGE, Packed, Patches, Plan, Results, Step, Together, add, matmul,
-    matmul_asking, matmul_passing, rms_norm, rms_norm_in_place, rope, swiglu,
+    Ahead, Answers, Buffer, Input, KvType, PAGE, Packed, Patches, Plan, Product, Results, Step, Together,
+    add, matmul, matmul_asking, matmul_passing, rms_norm, rms_norm_in_place, rope, swiglu,
 };
 use crate::load::LayerShape;
 use crate::mixture::Mixing;
@@ -247,7 +247,8 @@ impl Forward<'_> {
         watch.lap(Phase::Between);
         let filling = gated.begin(isa, input.rows(), down);
         let together = Together { matrices: 2, columns: filling.columns() };
-        matmul_passing(threads, isa, gate_up, input, Some(next), together, patches, |mut patch| {
+        let gates = Product { weights: gate_up, x: input, ahead: Some(next) };
+        matmul_passing(threads, isa, gates, together, patches, |mut patch| {
             let (rows, columns) = (patch.rows.clone(), patch.columns.clone());
             // SAFETY: every row and column is passed on once.
             unsafe {

@@ -11,6 +11,7 @@ pub(crate) enum Phase {
     Schedule,
     /// Embeddings, norms, activations into codes, rotations, and keys and values into pages.
     Between,
+    /// Products; and the feed-forward's gate, which is applied where it is computed.
     Matrices,
     Attention,
     /// The product that gives the logits.

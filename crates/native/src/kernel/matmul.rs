@@ -104,9 +104,8 @@ impl Packed {
     /// a kernel likes to multiply together.
     pub(super) fn step(&self, isa: Isa, columns: usize) -> Option<usize> {
         let tile = if isa.has_matrix_unit() { 1 } else { TILE };
-        let widths = || self.parts.iter().map(Part::width);
         let begins = |part: &Part| part.first.is_multiple_of(part.width());
-        let step = widths().fold(columns, |step, width| least_common_multiple(step, width));
+        let step = self.parts.iter().map(Part::width).fold(columns, least_common_multiple);
         self.parts.iter().all(begins).then(|| least_common_multiple(step, tile * BlockPanels::WIDTH))
     }
 

@@ -37,7 +37,7 @@ pub(crate) use buffer::Buffer;
 pub(crate) use input::Input;
 pub use isa::Isa;
 pub(crate) use matmul::{Group, Packed, matmul, matmul_asking, matmul_grouped};
-pub(crate) use passing::{Patches, Together, matmul_passing};
+pub(crate) use passing::{Patches, Product, Together, matmul_passing};
 pub(crate) use results::Results;
 pub(crate) use route::{Route, route};
 pub(crate) use rows::{Gate, add, limited_swiglu, rms_norm, rms_norm_in_place, rope, swiglu};

@@ -48,15 +48,19 @@ impl Patch<'_> {
     }
 }
 
-/// Multiplies every row of `x` with the weights, and calls `pass` with results until it has seen all of them. Where the kernel
-/// has time for it, what is ahead is asked for meanwhile.
-#[expect(clippy::too_many_arguments)]
+/// What is multiplied. Where the kernel has time for it, what is ahead is asked for meanwhile.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Product<'a> {
+    pub weights: &'a Packed,
+    pub x: &'a Input,
+    pub ahead: Option<&'a Ahead<'a>>,
+}
+
+/// Multiplies every row with the weights, and calls `pass` with results until it has seen each of them once.
 pub(crate) fn matmul_passing(
     threads: &Threads,
     isa: Isa,
-    weights: &Packed,
-    x: &Input,
-    ahead: Option<&Ahead<'_>>,
+    Product { weights, x, ahead }: Product<'_>,
     together: Together,
     patches: &mut Patches,
     pass: impl Fn(Patch<'_>) + Sync,
@@ -89,4 +93,66 @@ pub(crate) fn matmul_passing(
             pass(Patch { rows, columns: columns.clone(), numbers, stride, width: of_row });
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::kernel::matmul::matmul;
+    use crate::kernel::matmul::tests::stored;
+    use crate::kernel::results::Results;
+    use crate::kernel::rows::tests::numbers;
+    use crate::load::{DType, Tensor};
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Every result is passed on once, to the last bit as a product gives it, in columns that belong together.
+        #[test]
+        fn all_results_are_passed_on(
+            seed: u64,
+            rows in prop::sample::select(vec![1usize, 5, 12, 32, 70]),
+            dtype in prop::sample::select(vec![DType::F32, DType::Q8_0, DType::Q4_1, DType::Q6K]),
+            matrices in 1usize..3,
+            columns in prop::sample::select(vec![1usize, 16, 24, 32, 64]),
+            units in 1usize..9,
+            count in 1usize..4,
+        ) {
+            let (inputs, outputs) = (256, columns * units);
+            let data: Vec<Vec<u8>> =
+                (0..matrices).map(|name| stored(seed, name as u64, dtype, outputs, inputs)).collect();
+            let tensor = |data| Tensor { dtype, shape: vec![outputs, inputs], data };
+            let tensors: Vec<Tensor<'_>> = data.iter().map(|data| tensor(data.as_slice())).collect();
+            let from = numbers(seed, 9, rows * inputs);
+            let threads = Threads::new(count).unwrap();
+            let (mut x, mut patches, mut want) = (Input::default(), Patches::default(), Results::default());
+            for isa in Isa::available() {
+                let weights = Packed::stack(isa, &tensors);
+                x.fill(&threads, isa, rows, &weights, |row, into| {
+                    into.copy_from_slice(&from[row * inputs..][..inputs]);
+                });
+                matmul(&threads, isa, &weights, &x, &mut want);
+                let found = Mutex::new(vec![Vec::new(); rows * matrices * outputs]);
+                let (product, together) = (Product { weights: &weights, x: &x, ahead: None }, Together { matrices, columns });
+                matmul_passing(&threads, isa, product, together, &mut patches, |mut patch| {
+                    assert!(patch.columns.start.is_multiple_of(columns) && patch.columns.end.is_multiple_of(columns));
+                    let (some, mut found) = (patch.columns.clone(), found.lock().unwrap());
+                    for row in patch.rows.clone() {
+                        for (at, result) in patch.row(row).iter().enumerate() {
+                            let column = at / some.len() * outputs + some.start + at % some.len();
+                            found[row * matrices * outputs + column].push(result.to_bits());
+                        }
+                    }
+                });
+                for (row, found) in found.into_inner().unwrap().chunks(matrices * outputs).enumerate() {
+                    let want: Vec<_> = want.row(row).iter().map(|x| vec![x.to_bits()]).collect();
+                    prop_assert_eq!(found, want, "{} row {}", isa, row);
+                }
+            }
+        }
+    }
 }

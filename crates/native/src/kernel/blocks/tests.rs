@@ -167,7 +167,8 @@ mod for_tiles {
 
 fn codes(isa: Isa, x: &[f32], inputs: usize) -> CodeRows {
     let mut rows = CodeRows::default();
-    fill(isa, &mut rows, x, inputs, &[0..x.len() / inputs], &[0..inputs / BLOCK]);
+    let (all, blocks) = (0..x.len() / inputs, 0..inputs / BLOCK);
+    fill(isa, &mut rows, x, inputs, std::slice::from_ref(&all), std::slice::from_ref(&blocks));
     rows
 }
 

@@ -14,6 +14,8 @@
 //! Additions leave the pipes that multiply idle a third of the time. So what multiplies at the end of a tile, where sums become
 //! floats and meet their scales, is done during the next one.
 
+#[macro_use]
+mod instructions;
 mod step;
 
 use std::arch::x86_64::*;
