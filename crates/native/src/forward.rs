@@ -15,7 +15,7 @@ use crate::phases::{Phase, Stopwatch};
 use crate::shared_slice::SharedSlice;
 use crate::threads::Threads;
 
-/// Tasks that a thread should find where rows are shared out: to claim one takes a while where another thread has just done so.
+/// Tasks that a thread should find where rows are shared out.
 const TASKS_PER_THREAD: usize = 4;
 
 /// Buffers that a forward pass needs, kept from step to step.

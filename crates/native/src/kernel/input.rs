@@ -97,10 +97,10 @@ impl Filling<'_> {
         self.isa.has_matrix_unit()
     }
 
-    /// Fills some columns of some rows by `fill(row, into)`. They begin and end at a multiple of [`columns`](Self::columns).
+    /// Fills some columns of some rows by `fill(row, into)`.
     ///
     /// # Safety
-    /// Nobody else may fill the same columns of the rows.
+    /// Nobody else may fill the same columns of the rows. They must begin and end at a multiple of [`columns`](Self::columns).
     pub unsafe fn put(
         &self,
         rows: Range<usize>,
@@ -138,10 +138,10 @@ impl Filling<'_> {
     /// Turns what was filled into codes, where weights want them.
     ///
     /// # Safety
-    /// Nobody else may have these columns of the rows.
+    /// As for [`put`](Self::put).
     unsafe fn encode(&self, rows: Range<usize>, columns: Range<usize>) {
         let Some(codes) = self.codes.filter(|_| !rows.is_empty()) else { return };
-        debug_assert!(columns.start.is_multiple_of(BLOCK) && columns.end.is_multiple_of(BLOCK));
+        assert!(columns.start.is_multiple_of(BLOCK) && columns.end.is_multiple_of(BLOCK));
         assert!(rows.end <= self.rows && columns.end <= self.width);
         let first = self.floats.place(rows.start * self.width + columns.start);
         let (blocks, x) = (columns.start / BLOCK..columns.end / BLOCK, Floats { first, stride: self.width });

@@ -273,9 +273,9 @@ pub(super) unsafe fn multiply_columns(
     for part in &weights.parts {
         let within = |column: usize| column.clamp(part.first, part.first + part.outputs) - part.first;
         let (start, end) = (within(columns.start), within(columns.end));
-        debug_assert!(start.is_multiple_of(part.width()));
-        debug_assert!(end.is_multiple_of(part.width()) || end == part.outputs);
         if start < end {
+            debug_assert!(start.is_multiple_of(part.width()));
+            debug_assert!(end.is_multiple_of(part.width()) || end == part.outputs);
             let panels = start / part.width()..end.div_ceil(part.width());
             // SAFETY: the caller's promise.
             unsafe { multiply_panels(isa, part, panels, rows, x, ahead, out) };

@@ -118,7 +118,7 @@ impl CodeRows {
         self.records.at_least(len);
     }
 
-    /// For tasks that each fill rows of their own.
+    /// For tasks that each fill rows, or blocks of rows, of their own.
     pub fn shared(&mut self) -> SharedCodes<'_> {
         SharedCodes { rows: self.rows, records: SharedSlice::new(&mut self.records) }
     }

@@ -255,9 +255,12 @@ fn two_products_in_one_are_exact() {
         println!("skipped: this machine has no VNNI");
         return;
     };
-    // More rows than wait in the cache, and some that are left over; more panels than are unfolded together.
-    let (rows, outputs) = (UNFOLDED_ROWS + 69, 70);
-    for (seed, &dtype) in (0..).zip(TYPES.as_slice()) {
+    // More rows than wait in the cache, of which four are one tile by itself; and some that are left over. More panels than are
+    // unfolded together.
+    let (counts, outputs) = ([UNFOLDED_ROWS, 68, UNFOLDED_ROWS + 69], 70);
+    for (seed, (rows, &dtype)) in
+        (0..).zip(counts.into_iter().flat_map(|rows| TYPES.iter().map(move |dtype| (rows, dtype))))
+    {
         let inputs = 2 * dtype.block_len();
         let mut data = stored(seed, 0, dtype, outputs, inputs);
         if dtype == DType::Q8_0 {
@@ -280,7 +283,7 @@ fn two_products_in_one_are_exact() {
             let bits = |x: &f32| if x.is_nan() { u32::MAX } else { x.to_bits() };
             multiply(isa, &panels, &codes, rows, outputs).iter().map(bits).collect::<Vec<_>>()
         };
-        assert_eq!(bits(winograd), bits(vnni), "{dtype:?}");
+        assert_eq!(bits(winograd), bits(vnni), "{dtype:?}, {rows} rows");
     }
 }
 

@@ -89,7 +89,7 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
     let groups = const { groups(CODES) };
     let (tiles, blocks) = (rows.len() / ROWS, panels[0].lines.len() / lines(CODES));
     // SAFETY: the caller vouches for the instructions and for the rows, of which every tile is written before it is read, and
-    // blocks are unfolded before they are multiplied. What steps are told of stays until the next has finished them.
+    // blocks are unfolded before they are multiplied, or by the first tile. What steps are told of stays until the next has finished them.
     unsafe {
         // Of those that are not used nothing is written: they may be most.
         let mut results = [const { MaybeUninit::<Results>::uninit() }; MOST_ROWS / ROWS];
@@ -133,11 +133,14 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
                 results: results.cast(),
             };
             if CODES == NIBBLES {
-                let [first, second] =
-                    [0, 1].map(|p| panels[p].lines[b * lines(CODES)..].as_ptr().cast::<u8>());
-                step::unfold::<MINS>(&mut work, first, second.addr() - first.addr(), &mut left);
+                step::unfold::<MINS>(
+                    &mut work,
+                    panels.each_ref().map(|panel| &panel.lines[b * lines(CODES)]),
+                    &mut left,
+                );
             }
             match groups {
+                _ if work.tiles == 0 => {}
                 1 => step::multiply::<1, MINS>(&work, &mut left),
                 _ => step::multiply::<2, MINS>(&work, &mut left),
             }
@@ -172,7 +175,8 @@ const fn lines(codes: usize) -> usize {
     if codes == LISTED { 4 } else { codes }
 }
 
-/// Unfolds a block of panel `p`, with its scales and minima, and asks for what will be unfolded next.
+/// Prepares a block of panel `p`: its scales and minima, what sums begin with, and (but for nibbles, which the first tile unfolds)
+/// its codes. Asks for what will be prepared next.
 ///
 /// # Safety
 /// The machine must have AVX-512 with VNNI. Nothing need be there where it goes, but there must be room.
@@ -245,7 +249,7 @@ unsafe fn crossed_nibbles(lines: &[Line]) -> __m512i {
     }
 }
 
-/// The codes that meet four words.
+/// The codes that meet four words, of all kinds but nibbles.
 ///
 /// # Safety
 /// The machine must have AVX-512 with VNNI.
@@ -257,10 +261,6 @@ where
     // SAFETY: the caller vouches for the instructions.
     unsafe {
         match CODES {
-            NIBBLES => {
-                let line = &lines[pair];
-                [U::nibbles::<0>(line), U::nibbles::<1>(line), U::nibbles::<2>(line), U::nibbles::<3>(line)]
-            }
             LISTED => {
                 let list = match panel.codes {
                     Codes::Listed(list) => list,

@@ -1,7 +1,6 @@
 //! Activations as whole numbers with AVX-512, spelt out: from plain loops the compiler makes something three times as slow.
 
 use std::arch::x86_64::*;
-
 use std::ops::Range;
 
 use super::{BLOCK, EXTRA, Floats, LANES, MOST, ROUND, RowMut, SharedCodes, finish};
@@ -27,23 +26,20 @@ pub unsafe fn shorts<const CROSSED: bool>(
     }
     let (mut row, mut block) = (rows.start, blocks.start);
     while row < rows.end {
-        // The last is taken again where there are fewer: it becomes the same codes.
         let (mut from, mut into) = ([std::ptr::null(); TOGETHER], [std::ptr::null_mut(); TOGETHER]);
-        let (mut last, mut more) = ((row, block), true);
         for at in 0..TOGETHER {
-            if more {
-                last = (row, block);
-                block += 1;
-                if block == blocks.end {
-                    (row, block) = (row + 1, blocks.start);
-                    more = row < rows.end;
-                }
+            if row == rows.end {
+                // The last is taken again where there are fewer: it becomes the same codes.
+                (from[at], into[at]) = (from[at - 1], into[at - 1]);
+                continue;
             }
-            let (row, block) = last;
             // SAFETY: the caller promises that it is there.
             from[at] = unsafe { x.first.add((row - rows.start) * x.stride + (block - blocks.start) * BLOCK) };
-            let mut record = RowMut { codes, row, first: block };
-            into[at] = record.record::<{ WORDS + EXTRA }>(0).as_mut_ptr();
+            into[at] = RowMut { codes, row, first: block }.record::<{ WORDS + EXTRA }>(0).as_mut_ptr();
+            block += 1;
+            if block == blocks.end {
+                (row, block) = (row + 1, blocks.start);
+            }
         }
         // SAFETY: as above; records are the caller's, and as long as they were made.
         unsafe { four::<CROSSED>(from, into) };
@@ -194,8 +190,8 @@ pub fn bytes(x: &[f32], mut row: RowMut<'_>, sums: bool) {
             _mm512_shuffle_i64x2::<0b01_00_01_00>(a, b),
             _mm512_shuffle_i64x2::<0b11_10_11_10>(a, b),
         );
-        let none = _mm512_setzero_si512();
-        finish(record, scale, if sums { totals(eights, none) } else { [0; 4] });
+        let total = |half: u16| if sums { _mm512_mask_reduce_add_epi32(half, eights) } else { 0 };
+        finish(record, scale, [total(0x00ff), total(0xff00), 0, 0]);
         for half in 0..2 {
             let bytes = _mm512_sllv_epi32(_mm512_and_si512(halves[half], _mm512_set1_epi32(0xff)), up);
             let two = _mm512_or_si512(bytes, _mm512_shuffle_i64x2::<0b00_00_11_10>(bytes, bytes));
@@ -222,22 +218,4 @@ fn codes(x: &[f32; BLOCK], most: f32) -> (f32, [__m512i; 2]) {
         _mm512_sub_epi32(rounded, _mm512_castps_si512(round))
     };
     (largest / most, [code(a), code(b)])
-}
-
-/// What the lanes of either half of `t` sum to, and those of either half of `c`: all four at once.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn totals(t: __m512i, c: __m512i) -> [i32; 4] {
-    let fours = _mm512_add_epi32(
-        _mm512_shuffle_i64x2::<0b10_00_10_00>(t, c),
-        _mm512_shuffle_i64x2::<0b11_01_11_01>(t, c),
-    );
-    let twos = _mm512_add_epi32(fours, _mm512_shuffle_epi32::<0b01_00_11_10>(fours));
-    let ones = _mm512_add_epi32(twos, _mm512_shuffle_epi32::<0b10_11_00_01>(twos));
-    let firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    let mut totals = [0; 4];
-    let found = _mm512_castsi512_si128(_mm512_permutexvar_epi32(firsts, ones));
-    // SAFETY: writes the 16 bytes of four numbers.
-    unsafe { _mm_storeu_si128(totals.as_mut_ptr().cast(), found) };
-    totals
 }

@@ -1,7 +1,7 @@
 //! The instructions of the innermost loop, as macros that put their text together.
 //!
 //! Registers 0 to 15 hold the sums of four rows and four panels, 16 to 23 the codes of two words; 24 to 27 are for the words of
-//! a row, and 28 to 31 for what the step before has left.
+//! a row (and 24 for nibbles that are unfolded), and 28 to 31 for what the step before has left.
 
 /// Calls a macro with the number of a row of a tile and the registers of its sums.
 macro_rules! row {
@@ -82,7 +82,7 @@ macro_rules! factors {
     (@without $p:literal) => { "# {mins}\n" };
 }
 
-/// What the last step has left for a panel and a row: the same operations as in [`finish`].
+/// What the last step has left for a panel and a row: the same operations as in `finish`.
 #[rustfmt::skip]
 macro_rules! last {
     ($total:literal, $minima:tt, $p:literal, $r:literal) => {

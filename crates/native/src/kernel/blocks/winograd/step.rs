@@ -7,7 +7,7 @@ use std::mem::offset_of;
 use crate::kernel::ahead::PIECE;
 use crate::kernel::blocks::BLOCK;
 use crate::kernel::blocks::codes::Beside;
-use crate::kernel::unit::{LANES, Unit};
+use crate::kernel::unit::{LANES, Line, Unit};
 
 /// Panels that are unfolded together.
 pub const PANELS: usize = 4;
@@ -116,7 +116,7 @@ pub struct Work {
     pub next: usize,
     /// For every tile, what else is asked for.
     pub ahead: *const *const u8,
-    pub block: *const Unfolded,
+    pub block: *mut Unfolded,
     /// Of each group.
     pub factors: *const Factors,
     /// Of the first tile; those of the others lie behind them.
@@ -223,14 +223,18 @@ pub unsafe fn multiply<const GROUPS: usize, const MINS: bool>(work: &Work, left:
     }
 }
 
-/// The first tile of a block of nibbles, which are unfolded meanwhile: `lines` of the first panel, and so many bytes behind each
-/// the next one's. Then it is ready for the others.
+/// The first tile of a block of nibbles, which are unfolded meanwhile from where they lie in each panel. What is left of the work
+/// are the other tiles, if any, for which the block is ready then.
 ///
 /// # Safety
-/// As for [`multiply`], but that of the block only what sums begin with must be there, and its factors; and its lines.
+/// As for [`multiply`], but that of the block only what sums begin with must be there, and its factors; and all its lines.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni,fma")]
-pub unsafe fn unfold<const MINS: bool>(work: &mut Work, lines: *const u8, stride: usize, left: &mut Left) {
+pub unsafe fn unfold<const MINS: bool>(work: &mut Work, lines: [&Line; PANELS], left: &mut Left) {
+    let places = lines.map(|line| (&raw const *line).cast::<u8>());
+    let stride = places[1].addr().wrapping_sub(places[0].addr());
+    // As they do in a matrix, one behind the other.
+    assert!(places.iter().enumerate().all(|(p, place)| *place == places[0].wrapping_byte_add(p * stride)));
     static NIBBLE: u32 = 0x000f_000f;
     // SAFETY: as above; writes the block's codes as well.
     unsafe {
@@ -241,8 +245,8 @@ pub unsafe fn unfold<const MINS: bool>(work: &mut Work, lines: *const u8, stride
                     work, left,
                     {
                         ahead = in(reg) *work.ahead,
-                        lines = in(reg) lines,
-                        second_lines = in(reg) lines.wrapping_byte_add(stride),
+                        lines = in(reg) places[0],
+                        second_lines = in(reg) places[1],
                         stride = in(reg) stride,
                         nibble = in(reg) &raw const NIBBLE,
                         total = const offsets(1, 0).0,
