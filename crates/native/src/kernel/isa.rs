@@ -104,7 +104,7 @@ impl Isa {
     /// Are quantised weights prepared before so many rows are multiplied with them?
     pub(super) fn unfolds(self, rows: usize) -> bool {
         #[cfg(target_arch = "x86_64")]
-        return self.0 == Level::Winograd && rows >= super::blocks::UNFOLDED_ROWS;
+        return matches!(self.0, Level::Winograd | Level::Avx2) && rows >= super::blocks::UNFOLDED_ROWS;
         #[cfg(not(target_arch = "x86_64"))]
         {
             let _ = rows;

@@ -1,6 +1,8 @@
 //! Activations as whole numbers.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 
 use std::hint::black_box;
@@ -221,6 +223,9 @@ impl SharedCodes<'_> {
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Level::Winograd => return unsafe { avx512::shorts::<true>(self, rows, blocks, x) },
+            // SAFETY: the caller's promise; an `Isa` of this level exists only where the machine reported AVX2.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => return unsafe { avx2::shorts(self, rows, blocks, x) },
             _ => {}
         }
         for (at, row) in rows.enumerate() {

@@ -43,6 +43,8 @@ use codes::CodeView;
 use mapped::Mapped;
 use place::Place;
 use table::{Kind, Table, TablePart, TablePartMut};
+#[cfg(target_arch = "x86_64")]
+use winograd::narrow;
 
 pub(crate) use codes::{CodeRows, Floats, SharedCodes};
 
@@ -245,7 +247,14 @@ impl BlockPanels {
                 Level::Neon => neon(x, rows, some, column, out),
                 // SAFETY: an `Isa` of this level exists only where the machine reported these features; so for the next.
                 #[cfg(target_arch = "x86_64")]
-                Level::Avx2 => unsafe { avx2(x, rows, some, column, out) },
+                Level::Avx2 => unsafe {
+                    // What is too little for it is left to the other, which gives the same results.
+                    let (many, rest) = narrow::suitable(rows);
+                    narrow(x, many, some, column, out);
+                    if !rest.is_empty() {
+                        avx2(x, rest, some, column, out);
+                    }
+                },
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: as above.
                 Level::Avx512 => unsafe { avx512(x, rows, some, column, out) },
@@ -255,7 +264,7 @@ impl BlockPanels {
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: as above.
                 Level::Winograd => unsafe {
-                    // What is too little for it is left to the other, which gives the same results.
+                    // As above.
                     let (many, rest) = winograd::suitable(rows, some);
                     winograd(x, many, some, column, out);
                     if !rest.is_empty() {
@@ -305,6 +314,8 @@ compiled_for!(portable, tile, unit::Plain);
 compiled_for!(neon, tile, unit::neon::Neon);
 #[cfg(target_arch = "x86_64")]
 compiled_for!(avx2, tile, Avx2, "avx2,fma,f16c");
+#[cfg(target_arch = "x86_64")]
+compiled_for!(narrow, narrow, Avx2, "avx2,fma,f16c");
 #[cfg(target_arch = "x86_64")]
 compiled_for!(avx512, tile, Avx512, "avx512f,avx512bw,avx512dq,avx512vl,fma,f16c");
 #[cfg(target_arch = "x86_64")]

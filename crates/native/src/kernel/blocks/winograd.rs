@@ -16,6 +16,8 @@
 
 #[macro_use]
 mod instructions;
+pub(super) mod narrow;
+mod prepare;
 mod step;
 
 use std::arch::x86_64::*;
@@ -23,15 +25,14 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::codes::CodeView;
-use super::place::PAIRS;
 use super::table::Kind;
-use super::tile::{BYTES, LISTED, NIBBLES, TWO, groups};
+use super::tile::{NIBBLES, groups};
 use super::{Panel, UNFOLDED_ROWS};
 use crate::kernel::sheet::Columns;
-use crate::kernel::unit::{LANES, Line, Unit, ask_for};
-use crate::load::runs::Codes;
+use crate::kernel::unit::{Crossing, LANES, Line};
 
-use step::{Factors, Left, PANELS, RECORD, ROWS, Results, Unfolded, WORDS, Work, finish};
+use prepare::{At, Unfolded, lines, prepare};
+use step::{Factors, Left, PANELS, RECORD, ROWS, Results, WORDS, Work, finish};
 
 /// Rows whose results wait in the nearest cache.
 const MOST_ROWS: usize = 64;
@@ -57,7 +58,7 @@ pub(super) unsafe fn multiply<U, K, const CODES: usize, const MINS: bool>(
     first_column: usize,
     out: &mut Columns<'_>,
 ) where
-    U: Unit<Sums = __m512i, Codes = __m512i, Floats = __m512>,
+    U: Crossing<Sums = __m512i, Codes = __m512i, Floats = __m512>,
     K: Kind,
 {
     assert!(rows.len().is_multiple_of(ROWS));
@@ -83,7 +84,7 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
     first_column: usize,
     out: &mut Columns<'_>,
 ) where
-    U: Unit<Sums = __m512i, Codes = __m512i, Floats = __m512>,
+    U: Crossing<Sums = __m512i, Codes = __m512i, Floats = __m512>,
     K: Kind,
 {
     let groups = const { groups(CODES) };
@@ -97,7 +98,7 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
             tile.write(Results::ZERO);
         }
         let results = results.as_mut_ptr();
-        let mut unfolded = MaybeUninit::<Unfolded>::uninit();
+        let mut unfolded = MaybeUninit::<Unfolded<U, PANELS>>::uninit();
         let unfolded = unfolded.as_mut_ptr();
         // Before the first step there was none: what it would have left is added to nothing.
         let (mut nothing, zero) = (Results::ZERO, [0f32; ROWS * RECORD / size_of::<f32>()]);
@@ -111,7 +112,11 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
         let mut ahead = x.pieces(blocks * tiles);
         for b in 0..blocks {
             for p in 0..PANELS {
-                prepare::<U, K, CODES, MINS>(&panels[p], b, blocks, p, unfolded);
+                let at = At { block: b, blocks, place: p, together: PANELS };
+                prepare::<U, K, PANELS, CODES, MINS, true>(&panels[p], at, unfolded);
+                if CODES == NIBBLES {
+                    (*unfolded).begins[0][p] = crossed_nibbles(&panels[p].lines[b * lines(CODES)..][..lines(CODES)]);
+                }
             }
             let records = x.blocks(rows.clone(), b, WORDS).as_ptr().cast();
             // What is there already is asked for again where nothing is left.
@@ -128,7 +133,7 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
                 tiles,
                 next: x.distance(WORDS),
                 ahead: pieces.as_ptr(),
-                block: unfolded,
+                block: unfolded.cast(),
                 factors: (&raw const (*unfolded).factors[b % 2]).cast(),
                 results: results.cast(),
             };
@@ -170,66 +175,6 @@ fn expect(rows: &Range<usize>, tile: usize, first_column: usize, out: &mut Colum
     }
 }
 
-/// Lines of a block of a panel.
-const fn lines(codes: usize) -> usize {
-    if codes == LISTED { 4 } else { codes }
-}
-
-/// Prepares a block of panel `p`: its scales and minima, what sums begin with, and (but for nibbles, which the first tile unfolds)
-/// its codes. Asks for what will be prepared next.
-///
-/// # Safety
-/// The machine must have AVX-512 with VNNI. Nothing need be there where it goes, but there must be room.
-#[inline(always)]
-unsafe fn prepare<U, K, const CODES: usize, const MINS: bool>(
-    panel: &Panel<'_>,
-    b: usize,
-    blocks: usize,
-    p: usize,
-    into: *mut Unfolded,
-) where
-    U: Unit<Sums = __m512i, Codes = __m512i, Floats = __m512>,
-    K: Kind,
-{
-    let (count, groups) = const { (lines(CODES), groups(CODES)) };
-    let lines = &panel.lines[b * count..][..count];
-    // The block behind this one, or the first of the panel that takes this one's place.
-    let panels_between = if b + 1 == blocks { PANELS - 1 } else { 0 };
-    for at in 0..count {
-        ask_for(lines.as_ptr().wrapping_add((1 + panels_between * blocks) * count + at));
-    }
-    let (scales, mins) = (K::of(panel.scales), K::of(panel.mins.unwrap_or(panel.scales)));
-    // SAFETY: the caller vouches for the instructions, and for the place.
-    unsafe {
-        let factors = &raw mut (*into).factors[b % 2];
-        for g in 0..groups {
-            let entry = K::at(scales, b * groups + g, b);
-            ask_for(entry.place().wrapping_add(size_of::<Line>()));
-            (*factors)[g].scales[p] = U::factors(entry);
-            if MINS {
-                let entry = K::at(mins, b * groups + g, b);
-                ask_for(entry.place().wrapping_add(size_of::<Line>()));
-                (*factors)[g].mins[p] = U::factors(entry);
-            }
-            if CODES == NIBBLES {
-                (*into).begins[g][p] = crossed_nibbles(lines);
-                continue;
-            }
-            let mut begin = U::begin(0);
-            for pair in g * PAIRS / groups..(g + 1) * PAIRS / groups {
-                let codes = unfold::<U, CODES>(panel, lines, pair);
-                for half in 0..2 {
-                    let (first, second) = (codes[2 * half], codes[2 * half + 1]);
-                    begin = _mm512_sub_epi32(begin, _mm512_madd_epi16(first, second));
-                    (*into).codes[2 * pair + half][0][p] = first;
-                    (*into).codes[2 * pair + half][1][p] = second;
-                }
-            }
-            (*into).begins[g][p] = begin;
-        }
-    }
-}
-
 /// What the products of neighbouring codes sum to, with the other sign, of nibbles as they lie: neighbours share a byte.
 ///
 /// # Safety
@@ -246,50 +191,5 @@ unsafe fn crossed_nibbles(lines: &[Line]) -> __m512i {
             sum = _mm512_dpbusd_epi32(sum, _mm512_and_si512(line, low), upper);
         }
         _mm512_sub_epi32(_mm512_setzero_si512(), sum)
-    }
-}
-
-/// The codes that meet four words, of all kinds but nibbles.
-///
-/// # Safety
-/// The machine must have AVX-512 with VNNI.
-#[inline(always)]
-unsafe fn unfold<U, const CODES: usize>(panel: &Panel<'_>, lines: &[Line], pair: usize) -> [__m512i; 4]
-where
-    U: Unit<Sums = __m512i, Codes = __m512i, Floats = __m512>,
-{
-    // SAFETY: the caller vouches for the instructions.
-    unsafe {
-        match CODES {
-            LISTED => {
-                let list = match panel.codes {
-                    Codes::Listed(list) => list,
-                    _ => &[0; 16],
-                };
-                let (line, list) = (&lines[pair], U::list(list));
-                [
-                    U::listed::<0>(line, list),
-                    U::listed::<1>(line, list),
-                    U::listed::<2>(line, list),
-                    U::listed::<3>(line, list),
-                ]
-            }
-            _ => {
-                let (first, second) = (U::strip::<CODES, 0>(lines, pair), U::strip::<CODES, 1>(lines, pair));
-                let codes = [
-                    U::strip_codes::<CODES, 0>(first),
-                    U::strip_codes::<CODES, 0>(second),
-                    U::strip_codes::<CODES, 1>(first),
-                    U::strip_codes::<CODES, 1>(second),
-                ];
-                if matches!(CODES, TWO | BYTES) {
-                    return codes;
-                }
-                // Once here, instead of from every row's sums.
-                let surplus = _mm512_set1_epi16(panel.surplus as i16);
-                let less = |codes: __m512i| _mm512_sub_epi16(codes, surplus);
-                [less(codes[0]), less(codes[1]), less(codes[2]), less(codes[3])]
-            }
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Factors, Field, LANES, Line, Pairs, Unit};
+use super::{Crossing, Factors, Field, LANES, Line, Pairs, Unit};
 
 /// Two halves of 8 lanes.
 #[derive(Debug)]
@@ -173,6 +173,33 @@ impl Pairs for Avx2 {
         unsafe {
             _mm256_storeu_si256(into, sums[0]);
             _mm256_storeu_si256(into.add(1), sums[1]);
+        }
+    }
+}
+
+// As above.
+impl Crossing for Avx2 {
+    #[inline(always)]
+    unsafe fn less(codes: [__m256i; 2], surplus: i16) -> [__m256i; 2] {
+        // SAFETY: see above.
+        unsafe {
+            let surplus = _mm256_set1_epi16(surplus);
+            [_mm256_sub_epi16(codes[0], surplus), _mm256_sub_epi16(codes[1], surplus)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn less_products(
+        sums: [__m256i; 2],
+        first: [__m256i; 2],
+        second: [__m256i; 2],
+    ) -> [__m256i; 2] {
+        // SAFETY: see above.
+        unsafe {
+            [
+                _mm256_sub_epi32(sums[0], _mm256_madd_epi16(first[0], second[0])),
+                _mm256_sub_epi32(sums[1], _mm256_madd_epi16(first[1], second[1])),
+            ]
         }
     }
 }

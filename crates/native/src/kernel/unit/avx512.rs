@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Factors, Field, LANES, Line, Pairs, Unit};
+use super::{Crossing, Factors, Field, LANES, Line, Pairs, Unit};
 
 /// AVX-512 with its dot product of 16-bit numbers.
 #[derive(Debug)]
@@ -165,6 +165,21 @@ wide_pairs!(Avx512);
 wide_unit!(Vnni, 2, 0, nibble_pairs, list_of_shorts, listed_pairs, strip_pairs, dot_pairs);
 wide_unit!(Avx512, 2, 0, nibble_pairs, list_of_shorts, listed_pairs, strip_pairs, multiply_and_add);
 wide_unit!(Vnni8, 4, 128, nibble_quads, list_of_bytes, listed_quads, strip_quads, _mm512_dpbusd_epi32);
+
+// Every `unsafe` calls an instruction of the unit, which the caller vouches for.
+impl Crossing for Vnni {
+    #[inline(always)]
+    unsafe fn less(codes: __m512i, surplus: i16) -> __m512i {
+        // SAFETY: see above.
+        unsafe { _mm512_sub_epi16(codes, _mm512_set1_epi16(surplus)) }
+    }
+
+    #[inline(always)]
+    unsafe fn less_products(sums: __m512i, first: __m512i, second: __m512i) -> __m512i {
+        // SAFETY: see above.
+        unsafe { _mm512_sub_epi32(sums, _mm512_madd_epi16(first, second)) }
+    }
+}
 
 /// A strip of a block: a rotation and a mask for each plane.
 #[inline]

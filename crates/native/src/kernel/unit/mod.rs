@@ -155,6 +155,18 @@ pub(crate) trait Pairs: Unit {
     unsafe fn store_sums(sums: Self::Sums, into: &mut [i32; LANES]);
 }
 
+/// A unit that multiplies codes of weights with each other, for products of which two are taken in one.
+///
+/// # Safety
+/// As for [`Unit`].
+#[cfg(target_arch = "x86_64")]
+pub(crate) trait Crossing: Unit {
+    /// `codes - surplus`
+    unsafe fn less(codes: Self::Codes, surplus: i16) -> Self::Codes;
+    /// `sums - first * second`, modulo 2³²
+    unsafe fn less_products(sums: Self::Sums, first: Self::Codes, second: Self::Codes) -> Self::Sums;
+}
+
 /// Compiles `$body::<U>` for every unit with [`Pairs`] and defines `$name`, which takes an [`Isa`](super::Isa) first and runs
 /// the version made for it.
 macro_rules! on_pairs {

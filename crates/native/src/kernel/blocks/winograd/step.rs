@@ -7,6 +7,7 @@ use std::mem::offset_of;
 use crate::kernel::ahead::PIECE;
 use crate::kernel::blocks::BLOCK;
 use crate::kernel::blocks::codes::Beside;
+use crate::kernel::unit::avx512::Vnni;
 use crate::kernel::unit::{LANES, Line, Unit};
 
 /// Panels that are unfolded together.
@@ -34,22 +35,9 @@ impl Results {
 }
 
 /// What makes floats of a group's sums.
-#[repr(C, align(64))]
-pub struct Factors {
-    pub scales: [__m512; PANELS],
-    pub mins: [__m512; PANELS],
-}
-
-/// A block of four panels, ready to be multiplied with any number of rows.
-#[repr(C, align(64))]
-pub struct Unfolded {
-    /// For every two words: the codes that meet the first, and those that meet the second.
-    pub codes: [[[__m512i; PANELS]; 2]; WORDS / 2],
-    /// For every group of inputs, what sums begin with.
-    pub begins: [[__m512i; PANELS]; 2],
-    /// What is done to them in the end, of this block and of the one before it: of blocks with even numbers, and of the others.
-    pub factors: [[Factors; 2]; 2],
-}
+pub type Factors = super::prepare::Factors<Vnni, PANELS>;
+/// A block of four panels.
+pub type Unfolded = super::prepare::Unfolded<Vnni, PANELS>;
 
 /// What a step, which is a group of inputs of a tile, leaves to the next.
 pub struct Left {
@@ -66,7 +54,7 @@ pub struct Left {
 pub struct Sums(pub Tile<__m512i>);
 
 /// Where in a record it says what the activations of a group sum to, and what their neighbours' products do.
-const fn offsets(groups: usize, group: usize) -> (usize, usize) {
+pub const fn offsets(groups: usize, group: usize) -> (usize, usize) {
     match groups {
         1 => (BESIDE + offset_of!(Beside, sum), BESIDE + offset_of!(Beside, crossed)),
         _ => (
@@ -76,7 +64,7 @@ const fn offsets(groups: usize, group: usize) -> (usize, usize) {
     }
 }
 /// The same for its scale.
-const SCALE: usize = BESIDE + offset_of!(Beside, scale);
+pub const SCALE: usize = BESIDE + offset_of!(Beside, scale);
 
 /// Adds what the last step has left to its results, as the next would do.
 ///
