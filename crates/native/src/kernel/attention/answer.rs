@@ -224,6 +224,9 @@ on_pairs! {
     fn weigh<T: Code>(at: Stretch, pages: Pages<'_, T>, chain: Range<usize>, worker: &mut Worker) = weigh_on
 }
 
+/// Queries that meet a page together.
+const MOST_QUERIES: usize = 6;
+
 /// Does `$one` for stretches of `$n` queries, from query `$first` on, until all are done.
 macro_rules! by_queries {
     ($at:ident, |$n:ident, $first:ident| $one:expr) => {{
@@ -237,7 +240,7 @@ macro_rules! by_queries {
                 }};
             }
             $first += match $at.count - $first {
-                6.. => run!(6),
+                MOST_QUERIES.. => run!(6),
                 4.. => run!(4),
                 3 => run!(3),
                 2 => run!(2),
@@ -262,8 +265,10 @@ unsafe fn score_on<U: Pairs, T: Code>(
     let scores = &mut scores[at.first * TOKENS..][..at.count * TOKENS];
     let mut p = chain.start;
     while p < chain.end {
-        // So many that no sum waits for the one before, and that what is read of a query serves several pages.
-        let together = match chain.end - p {
+        // So many that no sum waits for the one before, and that what is read of a query serves several pages; and no more than
+        // there are registers for.
+        let room = U::HELD / (at.count.min(MOST_QUERIES) + 1);
+        let together = match (chain.end - p).min(room) {
             4.. => 4,
             2.. => 2,
             _ => 1,
@@ -275,9 +280,15 @@ unsafe fn score_on<U: Pairs, T: Code>(
             // SAFETY: the caller vouches for the instructions.
             unsafe {
                 match together {
-                    4 => score_some::<U, T, N, 4>(at.words, pages, p, first == 0, queries, scales, scores),
-                    2 => score_some::<U, T, N, 2>(at.words, pages, p, first == 0, queries, scales, scores),
-                    _ => score_some::<U, T, N, 1>(at.words, pages, p, first == 0, queries, scales, scores),
+                    // Known at compile time: what does not fit this unit's registers costs no code.
+                    4 if 4 * (N + 1) <= U::HELD => {
+                        score_some::<U, T, N, 4>(at.words, pages, p, first == 0, queries, scales, scores)
+                    }
+                    2 if 2 * (N + 1) <= U::HELD => {
+                        score_some::<U, T, N, 2>(at.words, pages, p, first == 0, queries, scales, scores)
+                    }
+                    1 => score_some::<U, T, N, 1>(at.words, pages, p, first == 0, queries, scales, scores),
+                    _ => unreachable!("{together} pages have no room beside each other"),
                 }
             }
         });
@@ -391,22 +402,22 @@ unsafe fn weigh_some<U: Pairs, T: Code, const N: usize>(
     weights: &[i32],
     sums: &mut [i32],
 ) {
-    /// Lanes of sums at a time, so that those of all queries stay in registers.
-    const WIDE: usize = 4;
     let lanes = at.width / LANES;
     let mut lane = 0;
+    // As many lanes at a time as there are registers for, with the sums of all queries.
     // SAFETY: the caller vouches for the instructions.
     unsafe {
-        while lane + WIDE <= lanes {
-            weigh_lanes::<U, T, N, WIDE>(at, lane, pages, chain.clone(), first, weights, sums);
-            lane += WIDE;
+        while 4 * (N + 1) <= U::HELD && lane + 4 <= lanes {
+            weigh_lanes::<U, T, N, 4>(at, lane, pages, chain.clone(), first, weights, sums);
+            lane += 4;
         }
-        while lane + 2 <= lanes {
+        while 2 * (N + 1) <= U::HELD && lane + 2 <= lanes {
             weigh_lanes::<U, T, N, 2>(at, lane, pages, chain.clone(), first, weights, sums);
             lane += 2;
         }
-        if lane < lanes {
-            weigh_lanes::<U, T, N, 1>(at, lane, pages, chain, first, weights, sums);
+        while lane < lanes {
+            weigh_lanes::<U, T, N, 1>(at, lane, pages, chain.clone(), first, weights, sums);
+            lane += 1;
         }
     }
 }

@@ -115,7 +115,8 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
                 let at = At { block: b, blocks, place: p, together: PANELS };
                 prepare::<U, K, PANELS, CODES, MINS, true>(&panels[p], at, unfolded);
                 if CODES == NIBBLES {
-                    (*unfolded).begins[0][p] = crossed_nibbles(&panels[p].lines[b * lines(CODES)..][..lines(CODES)]);
+                    (*unfolded).begins[0][p] =
+                        crossed_nibbles(&panels[p].lines[b * lines(CODES)..][..lines(CODES)]);
                 }
             }
             let records = x.blocks(rows.clone(), b, WORDS).as_ptr().cast();

@@ -17,6 +17,7 @@ impl Unit for Avx2 {
     type List = __m256i;
     type Floats = [__m256; 2];
     const ROWS: usize = 3;
+    const HELD: usize = 7;
     const WIDE: bool = false;
     const PER_WORD: usize = 2;
     const ADDED: i32 = 0;
@@ -189,11 +190,7 @@ impl Crossing for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn less_products(
-        sums: [__m256i; 2],
-        first: [__m256i; 2],
-        second: [__m256i; 2],
-    ) -> [__m256i; 2] {
+    unsafe fn less_products(sums: [__m256i; 2], first: [__m256i; 2], second: [__m256i; 2]) -> [__m256i; 2] {
         // SAFETY: see above.
         unsafe {
             [

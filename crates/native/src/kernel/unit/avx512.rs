@@ -28,6 +28,7 @@ macro_rules! wide_unit {
             type List = __m512i;
             type Floats = __m512;
             const ROWS: usize = 4;
+            const HELD: usize = 30;
             const WIDE: bool = true;
             const PER_WORD: usize = $per_word;
             const ADDED: i32 = $added;

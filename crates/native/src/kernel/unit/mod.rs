@@ -108,6 +108,8 @@ pub(crate) trait Unit {
     type Floats: Copy;
     /// Rows in the tallest tile whose sums and results stay in registers.
     const ROWS: usize;
+    /// Sums and the codes that they meet, of which registers hold so many together.
+    const HELD: usize;
     /// Are several panels at a time better than one? They are where reading activations would hold the unit up.
     const WIDE: bool;
     /// Activations in a word.
@@ -227,6 +229,7 @@ impl Unit for Plain {
     type List = [i16; 16];
     type Floats = [f32; LANES];
     const ROWS: usize = 4;
+    const HELD: usize = 7;
     const WIDE: bool = false;
     const PER_WORD: usize = 2;
     const ADDED: i32 = 0;

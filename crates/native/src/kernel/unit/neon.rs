@@ -23,6 +23,7 @@ impl Unit for Neon {
     type List = int8x16_t;
     type Floats = [float32x4_t; 4];
     const ROWS: usize = 3;
+    const HELD: usize = 7;
     const WIDE: bool = false;
     const PER_WORD: usize = 2;
     const ADDED: i32 = 0;

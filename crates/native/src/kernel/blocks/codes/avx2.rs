@@ -31,8 +31,7 @@ pub unsafe fn shorts(codes: SharedCodes<'_>, rows: Range<usize>, blocks: Range<u
                 let block = (block + some).min(blocks.end - 1);
                 // SAFETY: the caller promises that it is there.
                 from[some] = unsafe { x.first.add(at * x.stride + (block - blocks.start) * BLOCK) };
-                into[some] =
-                    RowMut { codes, row, first: block }.record::<{ WORDS + EXTRA }>(0).as_mut_ptr();
+                into[some] = RowMut { codes, row, first: block }.record::<{ WORDS + EXTRA }>(0).as_mut_ptr();
             }
             // SAFETY: as above; records are the caller's, and as long as they were made.
             unsafe { four(from, into) };
@@ -53,11 +52,11 @@ unsafe fn four(from: [*const f32; TOGETHER], into: [*mut i32; TOGETHER]) {
     for at in 0..TOGETHER {
         // SAFETY: the caller promises that they are there.
         let [a, b, c, d] = unsafe { load(from[at]) };
-        sizes[at] =
-            _mm256_max_epu32(_mm256_max_epu32(size(a), size(b)), _mm256_max_epu32(size(c), size(d)));
+        sizes[at] = _mm256_max_epu32(_mm256_max_epu32(size(a), size(b)), _mm256_max_epu32(size(c), size(d)));
     }
     // Without the sign, bits are ordered as the numbers they stand for.
-    let largest = _mm_castsi128_ps(taken_together(sizes, |a, b| _mm256_max_epu32(a, b), |a, b| _mm_max_epu32(a, b)));
+    let largest =
+        _mm_castsi128_ps(taken_together(sizes, |a, b| _mm256_max_epu32(a, b), |a, b| _mm_max_epu32(a, b)));
     let scales = _mm_div_ps(largest, most);
     // What is no number is not above zero, as in the plain version.
     let inverses = _mm_and_ps(_mm_cmpgt_ps(largest, _mm_setzero_ps()), _mm_div_ps(most, largest));
