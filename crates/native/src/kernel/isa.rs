@@ -101,14 +101,14 @@ impl Isa {
         false
     }
 
-    /// Are quantised weights prepared before so many rows are multiplied with them?
-    pub(super) fn unfolds(self, rows: usize) -> bool {
-        #[cfg(target_arch = "x86_64")]
-        return matches!(self.0, Level::Winograd | Level::Avx2) && rows >= super::blocks::UNFOLDED_ROWS;
-        #[cfg(not(target_arch = "x86_64"))]
-        {
-            let _ = rows;
-            false
+    /// Rows from which on quantised weights are prepared before they are multiplied, if they ever are.
+    pub(super) fn unfolds_from(self) -> Option<usize> {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Level::Winograd => Some(super::blocks::UNFOLDED_ROWS),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => Some(super::blocks::UNFOLDED_ROWS_256),
+            _ => None,
         }
     }
 

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::ahead::Ahead;
-use super::blocks::{self, BlockPanels};
+use super::blocks::BlockPanels;
 use super::floats::FloatPanels;
 use super::input::Input;
 use super::isa::Isa;
@@ -218,10 +218,10 @@ pub(super) fn taste(isa: Isa, threads: usize, weights: &Packed, rows: usize, mat
             round: None,
         },
         // Prepares them as well. Tasks are short all the same: one that another process interrupts is not waited for long.
-        true if isa.unfolds(rows) => {
+        true if isa.unfolds_from().is_some_and(|least| rows >= least) => {
             let short = weights.outputs / (SHORT_TASK * TILE * BlockPanels::WIDTH);
             Taste {
-                least: blocks::UNFOLDED_ROWS,
+                least: isa.unfolds_from().unwrap_or(TILE),
                 wanted: wanted.max(short * matrices),
                 enough: threads,
                 round: Some(threads),

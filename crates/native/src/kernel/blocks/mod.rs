@@ -52,7 +52,11 @@ pub(crate) use codes::{CodeRows, Floats, SharedCodes};
 pub(super) const BLOCK: usize = RUN;
 
 /// Rows that earn back what it costs to unfold a block ahead of its product (`cargo bench -p eager-native -- product`).
+#[cfg(target_arch = "x86_64")]
 pub(super) const UNFOLDED_ROWS: usize = 12;
+/// The same for vectors of 256 bits, which are unfolded for one panel at a time.
+#[cfg(target_arch = "x86_64")]
+pub(super) const UNFOLDED_ROWS_256: usize = 8;
 
 /// A matrix in panels of 16 outputs.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use std::ops::Range;
 use super::super::codes::CodeView;
 use super::super::table::Kind;
 use super::super::tile::{WIDE, groups};
-use super::super::{Panel, UNFOLDED_ROWS};
+use super::super::{Panel, UNFOLDED_ROWS_256};
 use super::MOST_ROWS;
 use super::prepare::{At, Factors, Unfolded, lines, prepare};
 use super::step::{RECORD, ROWS, SCALE, WORDS, offsets};
@@ -32,7 +32,7 @@ struct Results([[f32; LANES]; ROWS]);
 
 /// The rows that should be multiplied here, and those that are left.
 pub fn suitable(rows: Range<usize>) -> (Range<usize>, Range<usize>) {
-    let many = match rows.len() >= UNFOLDED_ROWS {
+    let many = match rows.len() >= UNFOLDED_ROWS_256 {
         true => rows.start + rows.len() / ROWS * ROWS,
         false => rows.start,
     };
@@ -145,14 +145,15 @@ struct Work {
     results: *mut Results,
 }
 
-/// Calls a macro for every row of a tile, with its number, where its record is, and the registers of its sums.
+/// Calls a macro for every row of a tile, with its number, where its record is, and the registers of its sums. Those are the upper
+/// ones, because instructions are a byte shorter where the last thing they read is in one of the others.
 macro_rules! each_row {
     ($call:ident!($($arg:tt)*)) => {
         concat!(
-            $call!($($arg)* 0, "{records}", "ymm0", "ymm1"),
-            $call!($($arg)* 1, "{second}", "ymm2", "ymm3"),
-            $call!($($arg)* 2, "{third}", "ymm4", "ymm5"),
-            $call!($($arg)* 3, "{fourth}", "ymm6", "ymm7"),
+            $call!($($arg)* 0, "{records}", "ymm8", "ymm9"),
+            $call!($($arg)* 1, "{second}", "ymm10", "ymm11"),
+            $call!($($arg)* 2, "{third}", "ymm12", "ymm13"),
+            $call!($($arg)* 3, "{fourth}", "ymm14", "ymm15"),
         )
     };
 }
@@ -162,47 +163,47 @@ macro_rules! each_row {
 macro_rules! begin_row {
     ($group:literal, $crossed:literal, $r:literal, $record:literal, $a:literal, $b:literal) => {
         lines! {
-            "vpbroadcastd ymm12, dword ptr [", $record, " + ", $crossed, "]";
-            "vpaddd ", $a, ", ymm12, ymmword ptr [{block} + {begins} + 64*", $group, "]";
-            "vpaddd ", $b, ", ymm12, ymmword ptr [{block} + {begins} + 64*", $group, " + 32]";
+            "vpbroadcastd ymm4, dword ptr [", $record, " + ", $crossed, "]";
+            "vpaddd ", $a, ", ymm4, ymmword ptr [{block} + {begins} + 64*", $group, "]";
+            "vpaddd ", $b, ", ymm4, ymmword ptr [{block} + {begins} + 64*", $group, " + 32]";
         }
     };
 }
 
 /// Two words of a row, each with the other's codes added, against each other. The codes that meet the first word are in registers
-/// 8 and 9, those that meet the second in 10 and 11.
+/// 0 and 1, those that meet the second in 2 and 3.
 #[rustfmt::skip]
 macro_rules! multiply_row {
     ($end:literal, $r:literal, $record:literal, $a:literal, $b:literal) => {
         lines! {
-            "vpbroadcastd ymm12, dword ptr [", $record, " + {word} + ", $end, "]";
-            "vpbroadcastd ymm13, dword ptr [", $record, " + {word} + ", $end, " + 4]";
-            "vpaddw ymm14, ymm12, ymm10";
-            "vpaddw ymm15, ymm13, ymm8";
-            "vpmaddwd ymm14, ymm14, ymm15";
-            "vpaddd ", $a, ", ", $a, ", ymm14";
-            "vpaddw ymm12, ymm12, ymm11";
-            "vpaddw ymm13, ymm13, ymm9";
-            "vpmaddwd ymm12, ymm12, ymm13";
-            "vpaddd ", $b, ", ", $b, ", ymm12";
+            "vpbroadcastd ymm4, dword ptr [", $record, " + {word} + ", $end, "]";
+            "vpbroadcastd ymm5, dword ptr [", $record, " + {word} + ", $end, " + 4]";
+            "vpaddw ymm6, ymm4, ymm2";
+            "vpaddw ymm7, ymm5, ymm0";
+            "vpmaddwd ymm6, ymm6, ymm7";
+            "vpaddd ", $a, ", ", $a, ", ymm6";
+            "vpaddw ymm4, ymm4, ymm3";
+            "vpaddw ymm5, ymm5, ymm1";
+            "vpmaddwd ymm4, ymm4, ymm5";
+            "vpaddd ", $b, ", ", $b, ", ymm4";
         }
     };
 }
 
 /// Sums become floats and are added to the results, in the operations of `Unit::add_sums` and `Unit::add_scaled`. The scales are
-/// in registers 8 and 9, the minima in 10 and 11.
+/// in registers 0 and 1, the minima in 2 and 3.
 #[rustfmt::skip]
 macro_rules! finish_row {
     ($total:literal, $minima:tt, $r:literal, $record:literal, $a:literal, $b:literal) => {
         concat!(
             lines! {
-                "vbroadcastss ymm12, dword ptr [", $record, " + {scale}]";
+                "vbroadcastss ymm4, dword ptr [", $record, " + {scale}]";
                 "vcvtdq2ps ", $a, ", ", $a;
                 "vcvtdq2ps ", $b, ", ", $b;
-                "vmulps ymm13, ymm12, ymm8";
-                "vmulps ymm12, ymm12, ymm9";
-                "vfmadd213ps ", $a, ", ymm13, ymmword ptr [{results} + 64*", $r, "]";
-                "vfmadd213ps ", $b, ", ymm12, ymmword ptr [{results} + 64*", $r, " + 32]";
+                "vmulps ymm5, ymm4, ymm0";
+                "vmulps ymm4, ymm4, ymm1";
+                "vfmadd213ps ", $a, ", ymm5, ymmword ptr [{results} + 64*", $r, "]";
+                "vfmadd213ps ", $b, ", ymm4, ymmword ptr [{results} + 64*", $r, " + 32]";
             },
             finish_row!(@$minima $total, $record, $a, $b),
             lines! {
@@ -213,9 +214,9 @@ macro_rules! finish_row {
     };
     (@with $total:literal, $record:literal, $a:literal, $b:literal) => {
         lines! {
-            "vbroadcastss ymm12, dword ptr [", $record, " + ", $total, "]";
-            "vfmadd231ps ", $a, ", ymm12, ymm10";
-            "vfmadd231ps ", $b, ", ymm12, ymm11";
+            "vbroadcastss ymm4, dword ptr [", $record, " + ", $total, "]";
+            "vfmadd231ps ", $a, ", ymm4, ymm2";
+            "vfmadd231ps ", $b, ", ymm4, ymm3";
         }
     };
     // Nothing but a comment: an operand that is not used is an error.
@@ -233,20 +234,20 @@ macro_rules! group {
                 "lea {codes}, [{block} + 16*(", $end, " - ", $bytes, ")]";
                 ".p2align 5";
                 "3:";
-                "vmovdqa ymm8, ymmword ptr [{codes}]";
-                "vmovdqa ymm9, ymmword ptr [{codes} + 32]";
-                "vmovdqa ymm10, ymmword ptr [{codes} + 64]";
-                "vmovdqa ymm11, ymmword ptr [{codes} + 96]";
+                "vmovdqa ymm0, ymmword ptr [{codes}]";
+                "vmovdqa ymm1, ymmword ptr [{codes} + 32]";
+                "vmovdqa ymm2, ymmword ptr [{codes} + 64]";
+                "vmovdqa ymm3, ymmword ptr [{codes} + 96]";
                 "add {codes}, 128";
             },
             each_row!(multiply_row!($end,)),
             lines! {
                 "add {word}, 8";
                 "jnz 3b";
-                "vmovaps ymm8, ymmword ptr [{factors} + {of_group}*", $group, "]";
-                "vmovaps ymm9, ymmword ptr [{factors} + {of_group}*", $group, " + 32]";
-                "vmovaps ymm10, ymmword ptr [{factors} + {of_group}*", $group, " + {mins}]";
-                "vmovaps ymm11, ymmword ptr [{factors} + {of_group}*", $group, " + {mins} + 32]";
+                "vmovaps ymm0, ymmword ptr [{factors} + {of_group}*", $group, "]";
+                "vmovaps ymm1, ymmword ptr [{factors} + {of_group}*", $group, " + 32]";
+                "vmovaps ymm2, ymmword ptr [{factors} + {of_group}*", $group, " + {mins}]";
+                "vmovaps ymm3, ymmword ptr [{factors} + {of_group}*", $group, " + {mins} + 32]";
             },
             each_row!(finish_row!($total, $minima,)),
         )
