@@ -205,11 +205,12 @@ pub(super) fn bands(rows: &Range<usize>, height: usize) -> impl Iterator<Item = 
 /// What a kernel likes the tasks of such a product to be, where so many matrices are multiplied.
 pub(super) fn taste(isa: Isa, threads: usize, weights: &Packed, rows: usize, matrices: usize) -> Taste {
     let quantised = weights.blocks().next().is_some();
+    let unfolded = isa.unfolds_from().filter(|&least| rows >= least);
     let wanted = TASKS_PER_THREAD * threads;
     let plain = Taste { width: TILE, height: TILE, least: TILE, wanted, enough: wanted, round: None };
-    match quantised {
+    match unfolded {
         // Takes panels one by one. It prepares their weights for all rows of a band: those are as few as there can be.
-        true if isa.has_matrix_unit() => Taste {
+        _ if quantised && isa.has_matrix_unit() => Taste {
             width: 1,
             height: MATRIX_ROWS,
             least: MATRIX_ROWS,
@@ -218,10 +219,10 @@ pub(super) fn taste(isa: Isa, threads: usize, weights: &Packed, rows: usize, mat
             round: None,
         },
         // Prepares them as well. Tasks are short all the same: one that another process interrupts is not waited for long.
-        true if isa.unfolds_from().is_some_and(|least| rows >= least) => {
+        Some(least) if quantised => {
             let short = weights.outputs / (SHORT_TASK * TILE * BlockPanels::WIDTH);
             Taste {
-                least: isa.unfolds_from().unwrap_or(TILE),
+                least,
                 wanted: wanted.max(short * matrices),
                 enough: threads,
                 round: Some(threads),

@@ -138,7 +138,7 @@ mod tests {
             panels in 0usize..80,
             rows in 1usize..80,
             groups in 1usize..4,
-            (width, height, least) in prop::sample::select(vec![(1, 32, 32), (4, 4, 4), (4, 4, 12)]),
+            (width, height, least) in prop::sample::select(vec![(1, 32, 32), (4, 4, 4), (4, 4, 8), (4, 4, 12)]),
             wanted in 1usize..40,
             enough in 1usize..40,
             round in prop::option::of(1usize..9),

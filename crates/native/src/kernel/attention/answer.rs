@@ -224,12 +224,13 @@ on_pairs! {
     fn weigh<T: Code>(at: Stretch, pages: Pages<'_, T>, chain: Range<usize>, worker: &mut Worker) = weigh_on
 }
 
-/// Queries that meet a page together.
+/// Most queries that meet a page together.
 const MOST_QUERIES: usize = 6;
 
 /// Does `$one` for stretches of `$n` queries, from query `$first` on, until all are done.
 macro_rules! by_queries {
     ($at:ident, |$n:ident, $first:ident| $one:expr) => {{
+        const { assert!(MOST_QUERIES == 6) };
         let mut $first = 0;
         while $first < $at.count {
             macro_rules! run {
@@ -240,7 +241,7 @@ macro_rules! by_queries {
                 }};
             }
             $first += match $at.count - $first {
-                MOST_QUERIES.. => run!(6),
+                6.. => run!(6),
                 4.. => run!(4),
                 3 => run!(3),
                 2 => run!(2),

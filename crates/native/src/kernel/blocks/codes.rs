@@ -17,7 +17,7 @@ use crate::kernel::ahead::Pieces;
 use crate::kernel::buffer::Buffer;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::isa::Level;
-use crate::kernel::isa::{Isa, multiversion};
+use crate::kernel::isa::{BASELINE, Isa};
 use crate::kernel::lanes::{LANES, ROUND, fma, fold};
 use crate::shared_slice::SharedSlice;
 
@@ -44,7 +44,7 @@ pub(super) struct Beside {
     pub half_sums: [f32; 2],
     /// What the codes of the two halves sum to.
     pub totals: [i32; 2],
-    /// For `winograd`: what the products of neighbouring words sum to, modulo 2³² and with the other sign; and in the two halves.
+    /// For kernels that take two products in one: what the products of neighbouring words sum to, modulo 2³² and with the other sign; and in the two halves.
     pub crossed: i32,
     pub half_crossed: [i32; 2],
 }
@@ -242,7 +242,7 @@ impl SharedCodes<'_> {
                     let stride = planes::stride(x.len());
                     planes::quantise(x, self.records.part(row * stride..(row + 1) * stride));
                 },
-                _ => shorts(isa, x, into, sums),
+                _ => shorts::<BASELINE>(x, into, sums),
             }
         }
     }
@@ -267,14 +267,64 @@ impl RowMut<'_> {
     }
 }
 
-multiversion! {
-    fn shorts(x: &[f32], row: RowMut<'_>, sums: bool) = shorts_lanes
+/// Blocks that become codes together.
+#[cfg(target_arch = "x86_64")]
+const TOGETHER: usize = 4;
+
+/// Some blocks of some rows, four at a time: where their activations are, and their records.
+#[cfg(target_arch = "x86_64")]
+struct Fours<'a> {
+    codes: SharedCodes<'a>,
+    rows: Range<usize>,
+    blocks: Range<usize>,
+    x: Floats,
+    /// The next one.
+    row: usize,
+    block: usize,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<'a> Fours<'a> {
+    /// # Safety
+    /// As for [`SharedCodes::fill`].
+    unsafe fn new(codes: SharedCodes<'a>, rows: Range<usize>, blocks: Range<usize>, x: Floats) -> Self {
+        // Rows without blocks have none.
+        let end = if blocks.is_empty() { rows.start } else { rows.end };
+        let (row, block) = (rows.start, blocks.start);
+        Fours { codes, rows: row..end, blocks, x, row, block }
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<([*const f32; TOGETHER], [*mut i32; TOGETHER])> {
+        if self.row >= self.rows.end {
+            return None;
+        }
+        let (mut from, mut into) = ([std::ptr::null(); TOGETHER], [std::ptr::null_mut(); TOGETHER]);
+        for at in 0..TOGETHER {
+            if self.row == self.rows.end {
+                // The last is taken again where there are fewer: it becomes the same codes.
+                (from[at], into[at]) = (from[at - 1], into[at - 1]);
+                continue;
+            }
+            let place =
+                (self.row - self.rows.start) * self.x.stride + (self.block - self.blocks.start) * BLOCK;
+            // SAFETY: whoever made this promised that it is there.
+            from[at] = unsafe { self.x.first.add(place) };
+            let mut row = RowMut { codes: self.codes, row: self.row, first: self.block };
+            into[at] = row.record::<{ BLOCK / 2 + EXTRA }>(0).as_mut_ptr();
+            self.block += 1;
+            if self.block == self.blocks.end {
+                (self.row, self.block) = (self.row + 1, self.blocks.start);
+            }
+        }
+        Some((from, into))
+    }
 }
 
 // Goes through `black_box`, block by block: the compiler would rather take a number from each of sixteen blocks at a time,
 // with gathers and scatters, and that takes several times as long as one block after the other.
 #[inline(always)]
-fn shorts_lanes<const FMA: bool>(x: &[f32], mut row: RowMut<'_>, sums: bool) {
+fn shorts<const FMA: bool>(x: &[f32], mut row: RowMut<'_>, sums: bool) {
     let (blocks, _) = x.as_chunks::<BLOCK>();
     for (at, x) in blocks.iter().enumerate() {
         let (x, record) = (black_box(x), row.record::<{ BLOCK / 2 + EXTRA }>(at));

@@ -254,7 +254,10 @@ impl BlockPanels {
                 Level::Avx2 => unsafe {
                     // What is too little for it is left to the other, which gives the same results.
                     let (many, rest) = narrow::suitable(rows);
-                    narrow(x, many, some, column, out);
+                    // It has much memory on the stack, which few rows need not pay for.
+                    if !many.is_empty() {
+                        narrow(x, many, some, column, out);
+                    }
                     if !rest.is_empty() {
                         avx2(x, rest, some, column, out);
                     }

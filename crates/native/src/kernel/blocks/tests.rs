@@ -253,9 +253,9 @@ fn packed_weights_take_the_bits_of_their_type() {
 #[test]
 fn two_products_in_one_are_exact() {
     let mut seen = 0;
-    for isa in ["winograd", "avx2"].into_iter().filter_map(Isa::named) {
+    for isa in Isa::available() {
+        let Some(least) = isa.unfolds_from() else { continue };
         seen += 1;
-        let least = isa.unfolds_from().unwrap();
         // More rows than wait in the cache, of which four are one tile by itself; and some that are left over. More panels than
         // are unfolded together.
         let (counts, outputs) = ([least, 68, least + 69], 70);

@@ -17,7 +17,6 @@ impl Unit for Avx2 {
     type List = __m256i;
     type Floats = [__m256; 2];
     const ROWS: usize = 3;
-    const HELD: usize = 7;
     const WIDE: bool = false;
     const PER_WORD: usize = 2;
     const ADDED: i32 = 0;
@@ -144,6 +143,8 @@ impl Unit for Avx2 {
 
 // As above.
 impl Pairs for Avx2 {
+    const HELD: usize = 7;
+
     #[inline(always)]
     unsafe fn shorts(from: &[i16; 2 * LANES]) -> [__m256i; 2] {
         let from = from.as_ptr().cast::<__m256i>();

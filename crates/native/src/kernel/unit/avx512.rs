@@ -28,7 +28,6 @@ macro_rules! wide_unit {
             type List = __m512i;
             type Floats = __m512;
             const ROWS: usize = 4;
-            const HELD: usize = 30;
             const WIDE: bool = true;
             const PER_WORD: usize = $per_word;
             const ADDED: i32 = $added;
@@ -133,6 +132,8 @@ macro_rules! wide_pairs {
         // Every `unsafe` in here calls an instruction of the unit, which the caller vouches for, or reads or writes exactly
         // the bytes of a reference.
         impl Pairs for $unit {
+            const HELD: usize = 30;
+
             #[inline(always)]
             unsafe fn shorts(from: &[i16; 2 * LANES]) -> __m512i {
                 // SAFETY: see above.

@@ -108,8 +108,6 @@ pub(crate) trait Unit {
     type Floats: Copy;
     /// Rows in the tallest tile whose sums and results stay in registers.
     const ROWS: usize;
-    /// Sums and the codes that they meet, of which registers hold so many together.
-    const HELD: usize;
     /// Are several panels at a time better than one? They are where reading activations would hold the unit up.
     const WIDE: bool;
     /// Activations in a word.
@@ -149,6 +147,9 @@ pub(crate) trait Unit {
 /// # Safety
 /// As for [`Unit`].
 pub(crate) trait Pairs: Unit {
+    /// Sums and codes that registers hold together.
+    const HELD: usize;
+
     /// A pair of codes for each lane.
     unsafe fn shorts(from: &[i16; 2 * LANES]) -> Self::Codes;
     /// The same, from codes of 8 bits.
@@ -229,7 +230,6 @@ impl Unit for Plain {
     type List = [i16; 16];
     type Floats = [f32; LANES];
     const ROWS: usize = 4;
-    const HELD: usize = 7;
     const WIDE: bool = false;
     const PER_WORD: usize = 2;
     const ADDED: i32 = 0;
@@ -332,6 +332,8 @@ impl Unit for Plain {
 }
 
 impl Pairs for Plain {
+    const HELD: usize = 7;
+
     #[inline(always)]
     unsafe fn shorts(from: &[i16; 2 * LANES]) -> [[i16; 2]; LANES] {
         std::array::from_fn(|lane| [from[2 * lane], from[2 * lane + 1]])

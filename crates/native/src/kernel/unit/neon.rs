@@ -23,7 +23,6 @@ impl Unit for Neon {
     type List = int8x16_t;
     type Floats = [float32x4_t; 4];
     const ROWS: usize = 3;
-    const HELD: usize = 7;
     const WIDE: bool = false;
     const PER_WORD: usize = 2;
     const ADDED: i32 = 0;
@@ -204,6 +203,8 @@ impl Unit for Neon {
 
 // As above.
 impl Pairs for Neon {
+    const HELD: usize = 7;
+
     #[inline(always)]
     unsafe fn shorts(from: &[i16; 2 * LANES]) -> Apart {
         // SAFETY: see above.

@@ -4,10 +4,8 @@
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-use super::{BLOCK, EXTRA, Floats, MOST, ROUND, RowMut, SharedCodes};
+use super::{BLOCK, Floats, Fours, MOST, ROUND, SharedCodes, TOGETHER};
 
-/// Blocks whose scales are worked out together.
-const TOGETHER: usize = 4;
 /// Words of a block.
 const WORDS: usize = BLOCK / 2;
 /// Vectors of a block.
@@ -22,20 +20,11 @@ const _: () = assert!(ROUND.to_bits() as u16 == 0);
 /// As for `SharedCodes::fill`.
 #[target_feature(enable = "avx2,fma")]
 pub unsafe fn shorts(codes: SharedCodes<'_>, rows: Range<usize>, blocks: Range<usize>, x: Floats) {
-    for (at, row) in rows.enumerate() {
-        let mut block = blocks.start;
-        while block < blocks.end {
-            let (mut from, mut into) = ([std::ptr::null(); TOGETHER], [std::ptr::null_mut(); TOGETHER]);
-            for some in 0..TOGETHER {
-                // The last is taken again where there are fewer: it becomes the same codes.
-                let block = (block + some).min(blocks.end - 1);
-                // SAFETY: the caller promises that it is there.
-                from[some] = unsafe { x.first.add(at * x.stride + (block - blocks.start) * BLOCK) };
-                into[some] = RowMut { codes, row, first: block }.record::<{ WORDS + EXTRA }>(0).as_mut_ptr();
-            }
-            // SAFETY: as above; records are the caller's, and as long as they were made.
-            unsafe { four(from, into) };
-            block += TOGETHER;
+    // SAFETY: the caller's promise; records are as long as they were made.
+    unsafe {
+        let mut fours = Fours::new(codes, rows, blocks, x);
+        while let Some((from, into)) = fours.next() {
+            four(from, into);
         }
     }
 }
@@ -62,7 +51,7 @@ unsafe fn four(from: [*const f32; TOGETHER], into: [*mut i32; TOGETHER]) {
     let inverses = _mm_and_ps(_mm_cmpgt_ps(largest, _mm_setzero_ps()), _mm_div_ps(most, largest));
     // SAFETY: the caller promises that all is there.
     unsafe {
-        one(from[0], into[0], inverses, scales);
+        one(from[0], into[0], lane::<0>(inverses), lane::<0>(scales));
         one(from[1], into[1], lane::<1>(inverses), lane::<1>(scales));
         one(from[2], into[2], lane::<2>(inverses), lane::<2>(scales));
         one(from[3], into[3], lane::<3>(inverses), lane::<3>(scales));
@@ -142,7 +131,7 @@ fn size(x: __m256) -> __m256i {
 
 /// What the lanes of each vector come to, a lane for each.
 #[inline]
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,fma")]
 fn taken_together(
     [a, b, c, d]: [__m256i; 4],
     wide: impl Fn(__m256i, __m256i) -> __m256i,
@@ -159,6 +148,7 @@ fn taken_together(
 #[target_feature(enable = "avx2")]
 fn lane<const LANE: i32>(x: __m128) -> __m128 {
     match LANE {
+        0 => x,
         1 => _mm_shuffle_ps::<0b01_01_01_01>(x, x),
         2 => _mm_shuffle_ps::<0b10_10_10_10>(x, x),
         _ => _mm_shuffle_ps::<0b11_11_11_11>(x, x),

@@ -3,10 +3,8 @@
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-use super::{BLOCK, EXTRA, Floats, LANES, MOST, ROUND, RowMut, SharedCodes, finish};
+use super::{BLOCK, EXTRA, Floats, Fours, LANES, MOST, ROUND, RowMut, SharedCodes, TOGETHER, finish};
 
-/// Blocks that become codes together: what is left of each when its lanes are taken together is a quarter of a vector.
-const TOGETHER: usize = 4;
 /// Words of a block.
 const WORDS: usize = BLOCK / 2;
 
@@ -21,32 +19,16 @@ pub unsafe fn shorts<const CROSSED: bool>(
     blocks: Range<usize>,
     x: Floats,
 ) {
-    if rows.is_empty() || blocks.is_empty() {
-        return;
-    }
-    let (mut row, mut block) = (rows.start, blocks.start);
-    while row < rows.end {
-        let (mut from, mut into) = ([std::ptr::null(); TOGETHER], [std::ptr::null_mut(); TOGETHER]);
-        for at in 0..TOGETHER {
-            if row == rows.end {
-                // The last is taken again where there are fewer: it becomes the same codes.
-                (from[at], into[at]) = (from[at - 1], into[at - 1]);
-                continue;
-            }
-            // SAFETY: the caller promises that it is there.
-            from[at] = unsafe { x.first.add((row - rows.start) * x.stride + (block - blocks.start) * BLOCK) };
-            into[at] = RowMut { codes, row, first: block }.record::<{ WORDS + EXTRA }>(0).as_mut_ptr();
-            block += 1;
-            if block == blocks.end {
-                (row, block) = (row + 1, blocks.start);
-            }
+    // SAFETY: the caller's promise; records are as long as they were made.
+    unsafe {
+        let mut fours = Fours::new(codes, rows, blocks, x);
+        while let Some((from, into)) = fours.next() {
+            four::<CROSSED>(from, into);
         }
-        // SAFETY: as above; records are the caller's, and as long as they were made.
-        unsafe { four::<CROSSED>(from, into) };
     }
 }
 
-/// Four blocks.
+/// Four blocks: what is left of each when its lanes are taken together is a quarter of a vector.
 ///
 /// # Safety
 /// There must be the activations of a block, and room for a record, at every place.

@@ -26,6 +26,11 @@ use crate::kernel::unit::{Crossing, LANES};
 const PART: usize = PIECE / WIDE;
 const _: () = assert!(PART == 128);
 
+// What the instructions say of where things lie.
+const _: () = assert!(ROWS == 4 && size_of::<Results>() == 4 * 64 && size_of::<[__m256i; 2]>() == 64);
+const _: () =
+    assert!(offset_of!(Unfolded<Avx2, 1>, codes) == 0 && offset_of!(Unfolded<Avx2, 1>, begins) == 16 * 64);
+
 /// The results of a tile.
 #[repr(C, align(64))]
 struct Results([[f32; LANES]; ROWS]);
@@ -94,7 +99,8 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
         }
         let mut unfolded = MaybeUninit::<Unfolded<U, 1>>::uninit();
         let unfolded = unfolded.as_mut_ptr();
-        let mut ahead = x.pieces(blocks * tiles);
+        // All of a piece is asked for only where all panels are there.
+        let mut ahead = x.pieces(if panels.len() == WIDE { blocks * tiles } else { 0 });
         for b in 0..blocks {
             let records = x.blocks(rows.clone(), b, WORDS).as_ptr().cast();
             // What is there already is asked for again where nothing is left.
@@ -223,6 +229,18 @@ macro_rules! finish_row {
     (@without $total:literal, $record:literal, $a:literal, $b:literal) => { concat!("# ", $total, "\n") };
 }
 
+/// The minima of a group, where there are any.
+#[rustfmt::skip]
+macro_rules! load_minima {
+    (with $group:literal) => {
+        lines! {
+            "vmovaps ymm2, ymmword ptr [{factors} + {of_group}*", $group, " + {mins}]";
+            "vmovaps ymm3, ymmword ptr [{factors} + {of_group}*", $group, " + {mins} + 32]";
+        }
+    };
+    (without $group:literal) => { "# {mins}\n" };
+}
+
 /// A group of inputs of a tile, whose words end at byte `$end` of a record and are `$bytes` long.
 #[rustfmt::skip]
 macro_rules! group {
@@ -246,9 +264,8 @@ macro_rules! group {
                 "jnz 3b";
                 "vmovaps ymm0, ymmword ptr [{factors} + {of_group}*", $group, "]";
                 "vmovaps ymm1, ymmword ptr [{factors} + {of_group}*", $group, " + 32]";
-                "vmovaps ymm2, ymmword ptr [{factors} + {of_group}*", $group, " + {mins}]";
-                "vmovaps ymm3, ymmword ptr [{factors} + {of_group}*", $group, " + {mins} + 32]";
             },
+            load_minima!($minima $group),
             each_row!(finish_row!($total, $minima,)),
         )
     };
@@ -266,8 +283,7 @@ macro_rules! group {
 #[target_feature(enable = "avx2,fma")]
 unsafe fn step<const GROUPS: usize, const MINS: bool>(work: Work) {
     debug_assert!(work.tiles > 0);
-    // SAFETY: reads what the caller vouches for, vectors where they are aligned; writes results and registers. Where there are no
-    // minima, what is read in their place is not used.
+    // SAFETY: reads what the caller vouches for, vectors where they are aligned; writes results and registers.
     unsafe {
         macro_rules! run {
             ([$($group:expr),*], $($offset:ident = $value:expr),*) => {
