@@ -44,7 +44,8 @@ pub(super) struct Beside {
     pub half_sums: [f32; 2],
     /// What the codes of the two halves sum to.
     pub totals: [i32; 2],
-    /// For kernels that take two products in one: what the products of neighbouring words sum to, modulo 2³² and with the other sign; and in the two halves.
+    /// For kernels that take two products in one: what the products of neighbouring words sum to, modulo 2³² and with the other
+    /// sign; and in the two halves.
     pub crossed: i32,
     pub half_crossed: [i32; 2],
 }
