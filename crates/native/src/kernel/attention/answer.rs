@@ -15,7 +15,7 @@ use super::{Attention, Out, PAGE, Step};
 use crate::kernel::buffer::Buffer;
 use crate::kernel::isa::{Isa, multiversion};
 use crate::kernel::lanes::LANES;
-use crate::kernel::unit::{Factors, Pairs, ask_for_later, on_pairs};
+use crate::kernel::unit::{Factors, Pairs, Walk, ask_for_later, on_pairs};
 
 /// Words of weights in a page.
 const PAGE_WORDS: usize = PAGE / 2;
@@ -224,13 +224,12 @@ on_pairs! {
     fn weigh<T: Code>(at: Stretch, pages: Pages<'_, T>, chain: Range<usize>, worker: &mut Worker) = weigh_on
 }
 
-/// Most queries that meet a page together.
-const MOST_QUERIES: usize = 6;
+/// Most pages that all queries meet before the next.
+const MOST_PAGES: usize = 4;
 
 /// Does `$one` for stretches of `$n` queries, from query `$first` on, until all are done.
 macro_rules! by_queries {
     ($at:ident, |$n:ident, $first:ident| $one:expr) => {{
-        const { assert!(MOST_QUERIES == 6) };
         let mut $first = 0;
         while $first < $at.count {
             macro_rules! run {
@@ -264,89 +263,91 @@ unsafe fn score_on<U: Pairs, T: Code>(
     let queries = &queries[at.first * at.words..][..at.count * at.words];
     let scales = &scales[at.first..][..at.count];
     let scores = &mut scores[at.first * TOKENS..][..at.count * TOKENS];
-    let mut p = chain.start;
-    while p < chain.end {
-        // So many that no sum waits for the one before, and that what is read of a query serves several pages; and no more than
-        // there are registers for.
-        let room = U::HELD / (at.count.min(MOST_QUERIES) + 1);
-        let together = match (chain.end - p).min(room) {
-            4.. => 4,
-            2.. => 2,
-            _ => 1,
-        };
-        let level = (at.level + p - chain.start) * PAGE;
+    let mut next = chain.start;
+    while next < chain.end {
+        // A few pages at a time, which stay in the first cache until all queries met them.
+        let some = next..chain.end.min(next + MOST_PAGES);
+        let level = (at.level + next - chain.start) * PAGE;
+        next = some.end;
         by_queries!(at, |N, first| {
             let (queries, scales) = (&queries[first * at.words..], &scales[first..]);
             let scores = &mut scores[first * TOKENS + level..];
             // SAFETY: the caller vouches for the instructions.
             unsafe {
-                match together {
-                    // Known at compile time: what does not fit this unit's registers costs no code.
-                    4 if 4 * (N + 1) <= U::HELD => {
-                        score_some::<U, T, N, 4>(at.words, pages, p, first == 0, queries, scales, scores)
-                    }
-                    2 if 2 * (N + 1) <= U::HELD => {
-                        score_some::<U, T, N, 2>(at.words, pages, p, first == 0, queries, scales, scores)
-                    }
-                    1 => score_some::<U, T, N, 1>(at.words, pages, p, first == 0, queries, scales, scores),
-                    _ => unreachable!("{together} pages have no room beside each other"),
-                }
+                score_some::<U, T, N>(at.words, pages, some.clone(), first == 0, queries, scales, scores)
             }
         });
-        p += together;
     }
 }
 
-/// Asks for what is needed later if these are the `first` queries that meet the pages.
+/// As many pages at a time as there are registers for, with the sums of all queries: so no sum waits for the one before, and
+/// what is read of a query serves several pages. Asks for what is needed later if these are the `first` queries that meet the
+/// pages.
 ///
 /// # Safety
 /// The machine must have the unit's instructions.
 #[inline(always)]
-unsafe fn score_some<U: Pairs, T: Code, const N: usize, const PAGES: usize>(
+unsafe fn score_some<U: Pairs, T: Code, const N: usize>(
     words: usize,
     pages: Pages<'_, T>,
-    at: usize,
+    mut some: Range<usize>,
     first: bool,
     queries: &[i32],
     scales: &[f32],
     scores: &mut [f32],
 ) {
     // Plain loops: iterators over arrays are not always inlined into code for a vector unit.
-    let mut of: [&[i32]; N] = [&[]; N];
+    let mut of = [std::ptr::null(); N];
+    let mut scale_of = [0.0; N];
     for n in 0..N {
-        of[n] = &queries[n * words..][..words];
+        of[n] = queries[n * words..][..words].as_ptr();
+        scale_of[n] = scales[n];
     }
-    let mut keys: [&[[T; 2 * PAGE]]; PAGES] = [&[]; PAGES];
+    let mut scores = scores.as_chunks_mut::<PAGE>().0;
+    // SAFETY: the caller vouches for the instructions.
+    unsafe {
+        while 4 * (N + 1) <= U::HELD && some.len() >= 4 {
+            score_pages::<U, T, N, 4>(words, pages, some.start, first, of, scale_of, scores);
+            (some.start, scores) = (some.start + 4, &mut scores[4..]);
+        }
+        while 2 * (N + 1) <= U::HELD && some.len() >= 2 {
+            score_pages::<U, T, N, 2>(words, pages, some.start, first, of, scale_of, scores);
+            (some.start, scores) = (some.start + 2, &mut scores[2..]);
+        }
+        while !some.is_empty() {
+            score_pages::<U, T, N, 1>(words, pages, some.start, first, of, scale_of, scores);
+            (some.start, scores) = (some.start + 1, &mut scores[1..]);
+        }
+    }
+}
+
+/// # Safety
+/// The machine must have the unit's instructions, and queries must have as many words.
+#[inline(always)]
+unsafe fn score_pages<U: Pairs, T: Code, const N: usize, const PAGES: usize>(
+    words: usize,
+    pages: Pages<'_, T>,
+    at: usize,
+    first: bool,
+    queries: [*const i32; N],
+    scales: [f32; N],
+    scores: &mut [[f32; PAGE]],
+) {
+    let mut keys = [std::ptr::null(); PAGES];
     let mut ahead = [std::ptr::null(); PAGES];
     for p in 0..PAGES {
-        keys[p] = &pages.0[at + p].keys[..words];
-        ahead[p] = if first { pages.keys_ahead(at + p) } else { keys[p] }.as_ptr();
+        keys[p] = pages.0[at + p].keys[..words].as_ptr();
+        ahead[p] = if first { pages.keys_ahead(at + p).as_ptr() } else { keys[p] };
         if let (true, Some(page)) = (first, pages.0.get(at + p + AHEAD)) {
             ask_for_later(page.key_scales);
             // Those are wanted soon after, by the softmax.
             ask_for_later(page.value_scales);
         }
     }
-    // SAFETY: the caller vouches for the instructions.
+    // SAFETY: the caller vouches for the instructions and for the queries, and keys were counted.
     unsafe {
         let mut sums = [[U::begin(0); PAGES]; N];
-        for word in 0..words {
-            let mut codes = [T::pairs::<U>(&keys[0][word]); PAGES];
-            for p in 1..PAGES {
-                codes[p] = T::pairs::<U>(&keys[p][word]);
-            }
-            for p in 0..PAGES {
-                ask_for_later(ahead[p].wrapping_add(word));
-            }
-            for n in 0..N {
-                // Read once for all pages.
-                let query = of[n][word];
-                for p in 0..PAGES {
-                    sums[n][p] = U::dot(sums[n][p], codes[p], query);
-                }
-            }
-        }
-        let (scores, _) = scores.as_chunks_mut::<PAGE>();
+        U::walk(Walk { count: words, words: queries, lines: keys, step: 1, ahead }, &mut sums);
         for p in 0..PAGES {
             let factors = U::factors(Factors::Full(pages.0[at + p].key_scales));
             for n in 0..N {
@@ -449,27 +450,16 @@ unsafe fn weigh_lanes<U: Pairs, T: Code, const N: usize, const WIDE: usize>(
         for p in chain.clone() {
             let values = &pages.0[p].values[..PAGE_WORDS * lanes];
             let ahead = if first { pages.values_ahead(p) } else { values }.as_ptr();
-            let mut of = [&weights[0]; N];
+            let mut of = [std::ptr::null(); N];
             for n in 0..N {
-                of[n] = &weights[n * SEGMENT + at.level + p - chain.start];
+                of[n] = weights[n * SEGMENT + at.level + p - chain.start].as_ptr();
             }
-            for pair in 0..PAGE_WORDS {
-                let values = &values[pair * lanes + lane..][..WIDE];
-                let mut codes = [T::pairs::<U>(&values[0]); WIDE];
-                for w in 1..WIDE {
-                    codes[w] = T::pairs::<U>(&values[w]);
-                }
-                for w in 0..WIDE {
-                    ask_for_later(ahead.wrapping_add(pair * lanes + lane + w));
-                }
-                for n in 0..N {
-                    // Read once for all lanes.
-                    let weight = of[n][pair];
-                    for w in 0..WIDE {
-                        chains[n][w] = U::dot(chains[n][w], codes[w], weight);
-                    }
-                }
+            let (mut lines, mut later) = ([std::ptr::null(); WIDE], [std::ptr::null(); WIDE]);
+            for w in 0..WIDE {
+                lines[w] = &values[lane + w];
+                later[w] = ahead.wrapping_add(lane + w);
             }
+            U::walk(Walk { count: PAGE_WORDS, words: of, lines, step: lanes, ahead: later }, &mut chains);
         }
         for n in 0..N {
             for w in 0..WIDE {

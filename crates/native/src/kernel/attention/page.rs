@@ -11,7 +11,7 @@ use bytemuck::Pod;
 use super::{Attention, PAGE};
 use crate::kernel::isa::{Isa, multiversion};
 use crate::kernel::lanes::{LANES, ROUND, fold};
-use crate::kernel::unit::{Line, Pairs, ask_for_later};
+use crate::kernel::unit::{Line, Whole, ask_for_later};
 
 /// How keys and values are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,17 +37,11 @@ impl KvType {
 }
 
 /// A whole number that stands for a key or a value.
-pub(super) trait Code: Pod {
+pub(super) trait Code: Whole {
     /// The largest. It leaves so much room below 31 bits that a dot product of keys with queries does not overflow.
     const MOST: i32;
 
     fn of(bits: u32) -> Self;
-
-    /// 16 pairs of them.
-    ///
-    /// # Safety
-    /// The machine must have the unit's instructions.
-    unsafe fn pairs<U: Pairs>(from: &[Self; 2 * PAGE]) -> U::Codes;
 }
 
 impl Code for i16 {
@@ -57,12 +51,6 @@ impl Code for i16 {
     fn of(bits: u32) -> i16 {
         bits as i16
     }
-
-    #[inline(always)]
-    unsafe fn pairs<U: Pairs>(from: &[i16; 2 * PAGE]) -> U::Codes {
-        // SAFETY: the caller vouches for the instructions.
-        unsafe { U::shorts(from) }
-    }
 }
 
 impl Code for i8 {
@@ -71,12 +59,6 @@ impl Code for i8 {
     #[inline(always)]
     fn of(bits: u32) -> i8 {
         bits as i8
-    }
-
-    #[inline(always)]
-    unsafe fn pairs<U: Pairs>(from: &[i8; 2 * PAGE]) -> U::Codes {
-        // SAFETY: the caller vouches for the instructions.
-        unsafe { U::bytes_as_shorts(from) }
     }
 }
 

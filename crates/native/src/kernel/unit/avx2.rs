@@ -1,8 +1,10 @@
 //! The vector unit of x86-64 with 256 bits.
 
+mod walk;
+
 use std::arch::x86_64::*;
 
-use super::{Crossing, Factors, Field, LANES, Line, Pairs, Unit};
+use super::{Crossing, Factors, Field, LANES, Line, Pairs, Unit, Walk, Whole};
 
 /// Two halves of 8 lanes.
 #[derive(Debug)]
@@ -143,7 +145,8 @@ impl Unit for Avx2 {
 
 // As above.
 impl Pairs for Avx2 {
-    const HELD: usize = 7;
+    // One line beside the sums of up to six queries.
+    const HELD: usize = 3;
 
     #[inline(always)]
     unsafe fn shorts(from: &[i16; 2 * LANES]) -> [__m256i; 2] {
@@ -176,6 +179,15 @@ impl Pairs for Avx2 {
             _mm256_storeu_si256(into, sums[0]);
             _mm256_storeu_si256(into.add(1), sums[1]);
         }
+    }
+
+    #[inline(always)]
+    unsafe fn walk<T: Whole, const N: usize, const WIDE: usize>(
+        of: Walk<T, N, WIDE>,
+        sums: &mut [[[__m256i; 2]; WIDE]; N],
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { walk::walk_lines(of, sums) }
     }
 }
 

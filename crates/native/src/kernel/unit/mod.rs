@@ -9,6 +9,7 @@ pub(crate) mod avx512;
 mod field;
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod neon;
+mod walk;
 
 use half::f16;
 
@@ -17,6 +18,7 @@ use crate::kernel::lanes::fma;
 
 use field::Field;
 pub(crate) use field::{lines_of_planes, lower_bits};
+pub(crate) use walk::{Walk, Whole};
 
 /// Outputs that are computed together: one lane each.
 pub(crate) const LANES: usize = 16;
@@ -146,7 +148,7 @@ pub(crate) trait Unit {
 ///
 /// # Safety
 /// As for [`Unit`].
-pub(crate) trait Pairs: Unit {
+pub(crate) trait Pairs: Unit + Sized {
     /// Sums and codes that registers hold together.
     const HELD: usize;
 
@@ -156,6 +158,15 @@ pub(crate) trait Pairs: Unit {
     unsafe fn bytes_as_shorts(from: &[i8; 2 * LANES]) -> Self::Codes;
     unsafe fn load_sums(from: &[i32; LANES]) -> Self::Sums;
     unsafe fn store_sums(sums: Self::Sums, into: &mut [i32; LANES]);
+    /// Adds the products of each query's words with the lines of each list to their sums. All lists must be there.
+    #[inline(always)]
+    unsafe fn walk<T: Whole, const N: usize, const WIDE: usize>(
+        of: Walk<T, N, WIDE>,
+        sums: &mut [[Self::Sums; WIDE]; N],
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { walk::walk::<Self, T, N, WIDE>(of, sums) }
+    }
 }
 
 /// A unit that multiplies codes of weights with each other, for products of which two are taken in one.
