@@ -224,7 +224,7 @@ on_pairs! {
     fn weigh<T: Code>(at: Stretch, pages: Pages<'_, T>, chain: Range<usize>, worker: &mut Worker) = weigh_on
 }
 
-/// Most pages that all queries meet before the next.
+/// Most pages that all queries meet before the next: a few, so that they are still in a near cache for the last of them.
 const MOST_PAGES: usize = 4;
 
 /// Does `$one` for stretches of `$n` queries, from query `$first` on, until all are done.
@@ -265,7 +265,6 @@ unsafe fn score_on<U: Pairs, T: Code>(
     let scores = &mut scores[at.first * TOKENS..][..at.count * TOKENS];
     let mut next = chain.start;
     while next < chain.end {
-        // A few pages at a time, which stay in the first cache until all queries met them.
         let some = next..chain.end.min(next + MOST_PAGES);
         let level = (at.level + next - chain.start) * PAGE;
         next = some.end;
@@ -456,7 +455,7 @@ unsafe fn weigh_lanes<U: Pairs, T: Code, const N: usize, const WIDE: usize>(
             }
             let (mut lines, mut later) = ([std::ptr::null(); WIDE], [std::ptr::null(); WIDE]);
             for w in 0..WIDE {
-                lines[w] = &values[lane + w];
+                lines[w] = values[lane + w..].as_ptr();
                 later[w] = ahead.wrapping_add(lane + w);
             }
             U::walk(Walk { count: PAGE_WORDS, words: of, lines, step: lanes, ahead: later }, &mut chains);

@@ -145,7 +145,7 @@ impl Unit for Avx2 {
 
 // As above.
 impl Pairs for Avx2 {
-    // One line beside the sums of up to six queries.
+    // There is room for more, but one line at a time is no slower and leaves six queries theirs: so little that two never fit.
     const HELD: usize = 3;
 
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! Several queries' scores at a time, a page in two vectors.
+//! The same to the last bit for several queries at a time, a page in two vectors.
 
 use std::arch::x86_64::*;
 
@@ -118,7 +118,7 @@ fn round(x: __m256, steps: __m256) -> __m256i {
 
 /// What the lanes of each vector come to, folded in halves as [`Lanes`](crate::kernel::lanes::Lanes) are.
 #[inline]
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,fma")]
 fn fold<const N: usize>(x: [__m256; N], f: impl Fn(__m256, __m256) -> __m256) -> __m128 {
     // Where there are fewer than four, the last again: nobody asks.
     let at = |n: usize| x[n.min(N - 1)];

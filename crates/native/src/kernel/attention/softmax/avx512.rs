@@ -1,4 +1,4 @@
-//! Several queries' scores at a time, a page in a vector.
+//! The same to the last bit for several queries at a time, a page in a vector.
 
 use std::arch::x86_64::*;
 
@@ -89,7 +89,7 @@ fn exp2(x: __m512) -> __m512 {
     _mm512_mul_ps(p, power)
 }
 
-/// What the lanes of each vector come to, folded in halves as [`Lanes`] are.
+/// What the lanes of each vector come to, folded in halves as [`Lanes`](crate::kernel::lanes::Lanes) are.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn fold<const N: usize>(x: [__m512; N], f: impl Fn(__m512, __m512) -> __m512) -> __m128 {

@@ -9,7 +9,7 @@ use crate::kernel::unit::walk::{Walk, Whole, walk};
 /// As [`walk`].
 ///
 /// # Safety
-/// The machine must have AVX2, and all lists must be there.
+/// The machine must have AVX2, and all lists must be there, with a word at least.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub unsafe fn walk_lines<T: Whole, const N: usize, const WIDE: usize>(
@@ -81,6 +81,7 @@ pub unsafe fn walk_lines<T: Whole, const N: usize, const WIDE: usize>(
             0: words0 low0 high0, 1: words1 low1 high1, 2: words2 low2 high2,
             3: words3 low3 high3, 4: words4 low4 high4, 5: words5 low5 high5
         ),
+        // Nobody asks for other tiles, as `HELD` and the stretches of queries are.
         // SAFETY: the caller's promise.
         _ => unsafe { walk::<Avx2, T, N, WIDE>(of, sums) },
     }
