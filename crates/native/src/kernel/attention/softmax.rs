@@ -98,6 +98,16 @@ pub(super) fn softmax(
     }
 }
 
+/// What [`avx2`] and [`avx512`] found for each query.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn spread(x: std::arch::x86_64::__m128) -> [f32; MOST_QUERIES] {
+    let mut into = [0.0; MOST_QUERIES];
+    // SAFETY: writes the 16 bytes of four numbers; SSE is part of x86-64.
+    unsafe { std::arch::x86_64::_mm_storeu_ps(into.as_mut_ptr(), x) };
+    into
+}
+
 fn softmax_lanes<const FMA: bool>(values: Values<'_>, scores: &mut [f32], codes: &mut [i32]) -> Found {
     let pages = &mut scores.as_chunks_mut::<LANES>().0[..values.scales.len()];
     let mut tops = Lanes::splat(f32::NEG_INFINITY);

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Found, LEAST, MOST_QUERIES, PAGE, SEGMENT, TOKENS, Values, WORDS};
+use super::{Found, LEAST, MOST_QUERIES, PAGE, SEGMENT, TOKENS, Values, WORDS, spread};
 use crate::kernel::lanes::{EXP2, EXP2_LEAST, EXP2_ROUND, ROUND};
 
 #[target_feature(enable = "avx2,fma")]
@@ -83,15 +83,6 @@ fn store(from: [__m256; 2], into: &mut [f32; PAGE]) {
         _mm256_storeu_ps(into.as_mut_ptr(), from[0]);
         _mm256_storeu_ps(into.as_mut_ptr().add(8), from[1]);
     }
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn spread(x: __m128) -> [f32; MOST_QUERIES] {
-    let mut into = [0.0; MOST_QUERIES];
-    // SAFETY: writes the 16 bytes of four numbers.
-    unsafe { _mm_storeu_ps(into.as_mut_ptr(), x) };
-    into
 }
 
 /// [`lanes::exp2`](crate::kernel::lanes::exp2).

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Found, LEAST, MOST_QUERIES, PAGE, SEGMENT, TOKENS, Values, WORDS};
+use super::{Found, LEAST, MOST_QUERIES, PAGE, SEGMENT, TOKENS, Values, WORDS, spread};
 use crate::kernel::lanes::{EXP2, EXP2_LEAST, EXP2_ROUND, LANES, ROUND};
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
@@ -63,15 +63,6 @@ fn some<const N: usize>(values: Values<'_>, scores: &mut [f32], codes: &mut [i32
 fn load(from: &[f32; LANES]) -> __m512 {
     // SAFETY: reads the 64 bytes of sixteen numbers.
     unsafe { _mm512_loadu_ps(from.as_ptr()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn spread(x: __m128) -> [f32; MOST_QUERIES] {
-    let mut into = [0.0; MOST_QUERIES];
-    // SAFETY: writes the 16 bytes of four numbers.
-    unsafe { _mm_storeu_ps(into.as_mut_ptr(), x) };
-    into
 }
 
 /// [`lanes::exp2`](crate::kernel::lanes::exp2).

@@ -3,7 +3,7 @@
 use std::arch::asm;
 use std::arch::x86_64::__m256i;
 
-use super::Avx2;
+use super::{Avx2, LANES};
 use crate::kernel::unit::walk::{Walk, Whole, walk};
 
 /// As [`walk`].
@@ -17,7 +17,7 @@ pub unsafe fn walk_lines<T: Whole, const N: usize, const WIDE: usize>(
     sums: &mut [[[__m256i; 2]; WIDE]; N],
 ) {
     debug_assert!(of.count > 0);
-    let line = size_of::<[T; 32]>();
+    let line = size_of::<[T; 2 * LANES]>();
     // Every query has names of its own for its words and sums.
     macro_rules! tile {
         ($load:literal, $half:literal, $($n:literal: $words:ident $low:ident $high:ident),+) => {{
