@@ -45,7 +45,7 @@ pub(super) struct Beside {
     /// What the codes of the two halves sum to.
     pub totals: [i32; 2],
     /// For kernels that take two products in one: what the products of neighbouring words sum to, modulo 2³² and with the other
-    /// sign; and in the two halves.
+    /// sign, but for words that the kernel multiplies one by one; and in the two halves.
     pub crossed: i32,
     pub half_crossed: [i32; 2],
 }

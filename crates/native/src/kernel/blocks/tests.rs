@@ -247,15 +247,43 @@ fn packed_weights_take_the_bits_of_their_type() {
     }
 }
 
-/// Codes as large as they can be, of either sign, where sums of them come nearest to what 16 bits can say. Rows by themselves are
-/// multiplied without that.
+/// Rows by themselves are multiplied without taking two products in one: those in company must come out the same.
+#[cfg(target_arch = "x86_64")]
+fn same_alone(isa: Isa, tensor: &Tensor<'_>, x: &[f32]) {
+    let (outputs, inputs) = (tensor.rows(), tensor.cols());
+    let rows = x.len() / inputs;
+    let panels = BlockPanels::pack(isa, tensor).unwrap();
+    let codes = codes(isa, x, inputs);
+    let bits = |out: Vec<f32>| {
+        let bits = |x: &f32| if x.is_nan() { u32::MAX } else { x.to_bits() };
+        out.iter().map(bits).collect::<Vec<_>>()
+    };
+    let together = bits(multiply(isa, &panels, &codes, rows, outputs));
+    let mut alone = vec![f32::NAN; rows * outputs];
+    // SAFETY: nobody else writes.
+    let mut columns = unsafe { Sheet::new(&mut alone, outputs).columns(0..outputs) };
+    for row in 0..rows {
+        panels.multiply(isa, 0..outputs.div_ceil(LANES), &codes, row..row + 1, None, &mut columns);
+    }
+    assert_eq!(together, bits(alone), "{isa}, {:?}, {rows} rows, {inputs} inputs", tensor.dtype);
+}
+
+/// The units that take two products in one, with the rows that it takes.
+#[cfg(target_arch = "x86_64")]
+fn unfolding() -> Vec<(Isa, usize)> {
+    let units: Vec<_> =
+        Isa::available().into_iter().filter_map(|isa| Some((isa, isa.unfolds_from()?))).collect();
+    if units.is_empty() {
+        println!("skipped: this machine has no vector unit that takes two products in one");
+    }
+    units
+}
+
+/// Codes as large as they can be, of either sign, where sums of them come nearest to what 16 bits can say.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn two_products_in_one_are_exact() {
-    let mut seen = 0;
-    for isa in Isa::available() {
-        let Some(least) = isa.unfolds_from() else { continue };
-        seen += 1;
+    for (isa, least) in unfolding() {
         // More rows than wait in the cache, of which four are one tile by itself; and some that are left over. More panels than
         // are unfolded together.
         let (counts, outputs) = ([least, 68, least + 69], 70);
@@ -264,11 +292,10 @@ fn two_products_in_one_are_exact() {
             let inputs = 2 * dtype.block_len();
             let mut data = stored(seed, 0, dtype, outputs, inputs);
             if dtype == DType::Q8_0 {
-                for block in data.chunks_mut(dtype.block_bytes()) {
-                    block[2..]
-                        .iter_mut()
-                        .enumerate()
-                        .for_each(|(i, code)| *code = if i % 3 == 0 { 127 } else { 128 });
+                for (n, block) in data.chunks_mut(dtype.block_bytes()).enumerate() {
+                    for (i, code) in block[2..].iter_mut().enumerate() {
+                        *code = if (i + n + n / 7) % 3 == 0 { 127 } else { 128 };
+                    }
                 }
             }
             let mut x: Vec<f32> =
@@ -276,25 +303,27 @@ fn two_products_in_one_are_exact() {
             // What cannot be said in codes comes out the same all the same.
             (x[3], x[inputs + 40]) = (f32::INFINITY, f32::NAN);
             x[2 * inputs..3 * inputs].iter_mut().for_each(|x| *x *= 1e-36);
-            let tensor = Tensor { dtype, shape: vec![outputs, inputs], data: &data };
-            let panels = BlockPanels::pack(isa, &tensor).unwrap();
-            let codes = codes(isa, &x, inputs);
-            let bits = |out: Vec<f32>| {
-                let bits = |x: &f32| if x.is_nan() { u32::MAX } else { x.to_bits() };
-                out.iter().map(bits).collect::<Vec<_>>()
-            };
-            let together = bits(multiply(isa, &panels, &codes, rows, outputs));
-            let mut alone = vec![f32::NAN; rows * outputs];
-            // SAFETY: nobody else writes.
-            let mut columns = unsafe { Sheet::new(&mut alone, outputs).columns(0..outputs) };
-            for row in 0..rows {
-                panels.multiply(isa, 0..outputs.div_ceil(LANES), &codes, row..row + 1, None, &mut columns);
-            }
-            assert_eq!(together, bits(alone), "{isa}, {dtype:?}, {rows} rows");
+            same_alone(isa, &Tensor { dtype, shape: vec![outputs, inputs], data: &data }, &x);
         }
     }
-    if seen == 0 {
-        println!("skipped: this machine has no vector unit that takes two products in one");
+}
+
+/// Blocks are unfolded while others are multiplied: one alone, and enough for every place to be used again, with as many tiles as
+/// panels, fewer and more, and with panels that come after others.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn blocks_are_unfolded_beside_products() {
+    for (isa, least) in unfolding() {
+        for dtype in TYPES {
+            for blocks in [1, 3, 4] {
+                for rows in [least, 16, 20, 68, 72] {
+                    let (inputs, outputs) = ((blocks * BLOCK).next_multiple_of(dtype.block_len()), 130);
+                    let data = stored(blocks as u64, 0, dtype, outputs, inputs);
+                    let x = numbers(rows as u64, 1, rows * inputs);
+                    same_alone(isa, &Tensor { dtype, shape: vec![outputs, inputs], data: &data }, &x);
+                }
+            }
+        }
     }
 }
 

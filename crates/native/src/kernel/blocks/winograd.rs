@@ -1,4 +1,4 @@
-//! Many rows against four panels with half of the multiplications, where additions are cheaper.
+//! Many rows against four panels with fewer multiplications, where additions are cheaper.
 //!
 //! Two products are one, up to what belongs to one side alone (S. Winograd, *A New Algorithm for Inner Product*, 1968):
 //!
@@ -8,11 +8,11 @@
 //! 2³², so it does not matter that those on the right are large: what is left in the end is the exact sum, as any other
 //! kernel has it, and so are the results, to the last bit.
 //!
-//! The products of neighbouring activations are summed up when they become codes, and those of weights here, where a block is
-//! unfolded once for all rows. So blocks come first and rows second, and results wait in the nearest cache.
+//! The products of neighbouring activations are summed up when they become codes, and those of weights where a block is
+//! unfolded, once for all rows. So blocks come first and rows second, and results wait in the nearest cache.
 //!
-//! Additions leave the pipes that multiply idle a third of the time. So what multiplies at the end of a tile, where sums become
-//! floats and meet their scales, is done during the next one.
+//! Additions leave the pipes that multiply idle a third of the time. So two of eight pairs of words are multiplied as they are,
+//! and the next block is unfolded meanwhile.
 
 #[macro_use]
 mod instructions;
@@ -26,13 +26,13 @@ use std::ops::Range;
 
 use super::codes::CodeView;
 use super::table::Kind;
-use super::tile::{NIBBLES, groups};
+use super::tile::groups;
 use super::{Panel, UNFOLDED_ROWS};
 use crate::kernel::sheet::Columns;
-use crate::kernel::unit::{Crossing, LANES, Line};
+use crate::kernel::unit::{Crossing, LANES};
 
-use prepare::{At, Unfolded, lines, prepare};
-use step::{Factors, Left, PANELS, RECORD, ROWS, Results, WORDS, Work, finish};
+use prepare::{At, Unfolded, expect, lines, scale, unfold};
+use step::{Next, PANELS, ROWS, Results, WORDS, Work, unfolds};
 
 /// Rows whose results wait in the nearest cache.
 const MOST_ROWS: usize = 64;
@@ -75,7 +75,7 @@ pub(super) unsafe fn multiply<U, K, const CODES: usize, const MINS: bool>(
 /// As many rows as can wait for the next block.
 ///
 /// # Safety
-/// The machine must have AVX-512 with VNNI. Rows must be a multiple of four, and no more than `MOST_ROWS`.
+/// The machine must have AVX-512 with VNNI. Rows must be a multiple of four, at least four, and no more than `MOST_ROWS`.
 #[inline(always)]
 unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
     x: CodeView<'_>,
@@ -87,10 +87,9 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
     U: Crossing<Sums = __m512i, Codes = __m512i, Floats = __m512>,
     K: Kind,
 {
-    let groups = const { groups(CODES) };
     let (tiles, blocks) = (rows.len() / ROWS, panels[0].lines.len() / lines(CODES));
-    // SAFETY: the caller vouches for the instructions and for the rows, of which every tile is written before it is read, and
-    // blocks are unfolded before they are multiplied, or by the first tile. What steps are told of stays until the next has finished them.
+    // SAFETY: the caller vouches for the instructions and for the rows, of which every tile is written before it is read. Blocks are
+    // prepared before they are multiplied; panels of one size lie one behind the other, by the assertion.
     unsafe {
         // Of those that are not used nothing is written: they may be most.
         let mut results = [const { MaybeUninit::<Results>::uninit() }; MOST_ROWS / ROWS];
@@ -98,25 +97,28 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
             tile.write(Results::ZERO);
         }
         let results = results.as_mut_ptr();
-        let mut unfolded = MaybeUninit::<Unfolded<U, PANELS>>::uninit();
-        let unfolded = unfolded.as_mut_ptr();
-        // Before the first step there was none: what it would have left is added to nothing.
-        let (mut nothing, zero) = (Results::ZERO, [0f32; ROWS * RECORD / size_of::<f32>()]);
-        let zeros: Factors = std::mem::zeroed();
-        let mut left = Left {
-            sums: std::mem::zeroed(),
-            records: zero.as_ptr().cast(),
-            factors: &zeros,
-            results: &raw mut nothing,
-        };
+        let mut unfolded = [const { MaybeUninit::<Unfolded<U, PANELS>>::uninit() }; 2];
+        let stride = size_of_val(panels[0].lines);
+        let place = |p: usize| panels[p].lines.as_ptr().addr();
+        assert!(
+            (1..PANELS).all(|p| place(p) == place(0) + p * stride && size_of_val(panels[p].lines) == stride)
+        );
+        // Panels of the next block that are unfolded beside products.
+        let beside = if unfolds(CODES) { tiles.min(PANELS) } else { 0 };
+        let distance = x.distance(WORDS) as isize;
         let mut ahead = x.pieces(blocks * tiles);
         for b in 0..blocks {
-            for p in 0..PANELS {
+            // Two places, if a block is unfolded while another is multiplied.
+            let place = if unfolds(CODES) { b % 2 } else { 0 };
+            let now = (&raw mut unfolded[place]).cast::<Unfolded<U, PANELS>>();
+            let next = (&raw mut unfolded[1 - place]).cast();
+            for (p, panel) in panels.iter().enumerate() {
                 let at = At { block: b, blocks, place: p, together: PANELS };
-                prepare::<U, K, PANELS, CODES, MINS, true>(&panels[p], at, unfolded);
-                if CODES == NIBBLES {
-                    (*unfolded).begins[0][p] =
-                        crossed_nibbles(&panels[p].lines[b * lines(CODES)..][..lines(CODES)]);
+                // Those that are unfolded beside products are needed a block earlier.
+                expect::<K, CODES, MINS>(panel, at, if p < beside { 2 } else { 1 });
+                scale::<U, K, PANELS, CODES, MINS>(panel, at, now);
+                if b == 0 || p >= beside {
+                    unfold::<U, PANELS, CODES>(panel, at, now);
                 }
             }
             let records = x.blocks(rows.clone(), b, WORDS).as_ptr().cast();
@@ -127,33 +129,31 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
             }
             // Where results will go, of a tile a block: all at once, they would have to be waited for.
             if let Some(tile) = (b + tiles).checked_sub(blocks) {
-                expect(&rows, tile, first_column, out);
+                expect_results(&rows, tile, first_column, out);
             }
-            let mut work = Work {
+            let work = Work {
                 records,
                 tiles,
-                next: x.distance(WORDS),
+                // Behind the last block, other panels meet the first one again.
+                next: if b + 1 < blocks { distance } else { -(b as isize) * distance },
                 ahead: pieces.as_ptr(),
-                block: unfolded.cast(),
-                factors: (&raw const (*unfolded).factors[b % 2]).cast(),
+                block: now.cast(),
                 results: results.cast(),
             };
-            if CODES == NIBBLES {
-                step::unfold::<MINS>(
-                    &mut work,
-                    panels.each_ref().map(|panel| &panel.lines[b * lines(CODES)]),
-                    &mut left,
-                );
+            if beside > 0 && b + 1 < blocks {
+                let next = Next {
+                    lines: panels[0].lines.as_ptr().add((b + 1) * lines(CODES)),
+                    stride,
+                    into: next,
+                    panels: beside,
+                };
+                step::multiply_unfolding::<CODES>(&work, &next);
+            } else {
+                match const { groups(CODES) } {
+                    1 => step::multiply::<1, MINS>(&work),
+                    _ => step::multiply::<2, MINS>(&work),
+                }
             }
-            match groups {
-                _ if work.tiles == 0 => {}
-                1 => step::multiply::<1, MINS>(&work, &mut left),
-                _ => step::multiply::<2, MINS>(&work, &mut left),
-            }
-        }
-        match groups {
-            1 => finish::<U, 1, MINS>(&left),
-            _ => finish::<U, 2, MINS>(&left),
         }
         for row in rows.clone() {
             for p in 0..PANELS {
@@ -167,30 +167,11 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
 
 /// Asks for the places of a tile's results.
 #[inline(always)]
-fn expect(rows: &Range<usize>, tile: usize, first_column: usize, out: &mut Columns<'_>) {
+fn expect_results(rows: &Range<usize>, tile: usize, first_column: usize, out: &mut Columns<'_>) {
     let first = rows.start + tile * ROWS;
     for row in first..first + ROWS {
         for p in 0..PANELS {
             out.expect(row, first_column + p * LANES);
         }
-    }
-}
-
-/// What the products of neighbouring codes sum to, with the other sign, of nibbles as they lie: neighbours share a byte.
-///
-/// # Safety
-/// The machine must have AVX-512 with VNNI.
-#[inline(always)]
-unsafe fn crossed_nibbles(lines: &[Line]) -> __m512i {
-    // SAFETY: the caller vouches for the instructions, and 64 bytes are read of every line.
-    unsafe {
-        let low = _mm512_set1_epi8(0xf);
-        let mut sum = _mm512_setzero_si512();
-        for line in lines {
-            let line = _mm512_load_si512(line.0.as_ptr().cast());
-            let upper = _mm512_and_si512(_mm512_srli_epi16::<4>(line), low);
-            sum = _mm512_dpbusd_epi32(sum, _mm512_and_si512(line, low), upper);
-        }
-        _mm512_sub_epi32(_mm512_setzero_si512(), sum)
     }
 }

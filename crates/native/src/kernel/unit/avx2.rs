@@ -193,6 +193,8 @@ impl Pairs for Avx2 {
 
 // As above.
 impl Crossing for Avx2 {
+    const PLAIN: u8 = 0;
+
     #[inline(always)]
     unsafe fn less(codes: [__m256i; 2], surplus: i16) -> [__m256i; 2] {
         // SAFETY: see above.

@@ -170,6 +170,9 @@ wide_unit!(Vnni8, 4, 128, nibble_quads, list_of_bytes, listed_quads, strip_quads
 
 // Every `unsafe` calls an instruction of the unit, which the caller vouches for.
 impl Crossing for Vnni {
+    // Two of eight: additions then take as long as what only half of the pipes can do.
+    const PLAIN: u8 = 0b0010_0100;
+
     #[inline(always)]
     unsafe fn less(codes: __m512i, surplus: i16) -> __m512i {
         // SAFETY: see above.

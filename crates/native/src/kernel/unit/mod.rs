@@ -62,6 +62,17 @@ impl Factors<'_> {
             Factors::Exponents(exponents) => exponents.as_ptr(),
         }
     }
+
+    /// How many bytes it is from there to the next ones.
+    #[inline(always)]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Factors::Half(half) => size_of_val(*half),
+            Factors::Full(full) => size_of_val(*full),
+            Factors::Fine(steps, _) => size_of_val(*steps),
+            Factors::Exponents(exponents) => size_of_val(*exponents),
+        }
+    }
 }
 
 /// Brings a line into the first cache before it is needed. It may be any place: one that is not there is not read.
@@ -175,6 +186,9 @@ pub(crate) trait Pairs: Unit + Sized {
 /// As for [`Unit`].
 #[cfg(target_arch = "x86_64")]
 pub(crate) trait Crossing: Unit {
+    /// Pairs of words (a bit each) of which products are taken one by one all the same, because that keeps all pipes busy.
+    const PLAIN: u8;
+
     /// `codes - surplus`
     unsafe fn less(codes: Self::Codes, surplus: i16) -> Self::Codes;
     /// `sums - first * second`, modulo 2³²

@@ -3,10 +3,24 @@
 use std::arch::x86_64::*;
 use std::ops::Range;
 
+use crate::kernel::unit::Crossing;
+use crate::kernel::unit::avx512::Vnni;
+
 use super::{BLOCK, EXTRA, Floats, Fours, LANES, MOST, ROUND, RowMut, SharedCodes, TOGETHER, finish};
 
 /// Words of a block.
 const WORDS: usize = BLOCK / 2;
+
+/// Every product of neighbouring words is there twice, in the lanes of both: the first of them is kept, unless the words are
+/// multiplied one by one.
+const KEPT: u16 = {
+    let (mut kept, mut pair) = (0, 0);
+    while pair < WORDS / 2 {
+        kept |= ((Vnni::PLAIN >> pair & 1 == 0) as u16) << (2 * pair);
+        pair += 1;
+    }
+    kept
+};
 
 /// Codes of 16 bits, two to a word; with the products of neighbouring words, or without.
 ///
@@ -78,9 +92,8 @@ unsafe fn four<const CROSSED: bool>(from: [*const f32; TOGETHER], into: [*mut i3
         let totals = _mm512_madd_epi16(words, _mm512_set1_epi16(1));
         let mut crossed = _mm512_setzero_si512();
         if CROSSED {
-            // Every product is there twice, in the lanes of both words: one of them is kept.
             let neighbours = _mm512_shuffle_epi32::<0b10_11_00_01>(words);
-            crossed = _mm512_maskz_sub_epi32(0x5555, crossed, _mm512_madd_epi16(words, neighbours));
+            crossed = _mm512_maskz_sub_epi32(KEPT, crossed, _mm512_madd_epi16(words, neighbours));
         }
         // Quarters are now the first and the second half of either.
         let [even, odd] = quarters::<0, 2>(totals, crossed);

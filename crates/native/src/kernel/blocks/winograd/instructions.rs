@@ -1,7 +1,8 @@
 //! The instructions of the innermost loop, as macros that put their text together.
 //!
-//! Registers 0 to 15 hold the sums of four rows and four panels, 16 to 23 the codes of two words; 24 to 27 are for the words of
-//! a row (and 24 for nibbles that are unfolded), and 28 to 31 for what the step before has left.
+//! Registers 0 to 15 hold the sums of four rows and four panels, 16 to 23 the codes of two words, or in the end what makes floats
+//! of the sums. 24 to 27 are for a row: its words, and what they are multiplied as. 28 to 31 are for what panels' sums begin with,
+//! and then for weights that are unfolded.
 
 /// Calls a macro with the number of a row of a tile and the registers of its sums.
 macro_rules! row {
@@ -11,42 +12,60 @@ macro_rules! row {
     (3, $call:ident!($($arg:tt)*)) => { $call!($($arg)* 3, "zmm12", "zmm13", "zmm14", "zmm15") };
 }
 
+/// The same for all four of them.
+macro_rules! rows {
+    ($call:ident!($($arg:tt)*)) => {
+        concat!(
+            row!(0, $call!($($arg)*)),
+            row!(1, $call!($($arg)*)),
+            row!(2, $call!($($arg)*)),
+            row!(3, $call!($($arg)*)),
+        )
+    };
+}
+
 /// One instruction after the other.
 #[rustfmt::skip]
 macro_rules! lines {
     ($($($part:expr),+;)*) => { concat!($($($part,)+ "\n",)*) };
 }
 
-/// What a row's sums begin with: the panels' own, in registers 16 to 19, and the row's.
+/// What a row's sums begin with: the panels' own, in registers 28 to 31, and the row's.
 #[rustfmt::skip]
 macro_rules! begin {
     ($crossed:literal, $r:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
-        concat!(
-            begin!(@panel "zmm16", $crossed, $r, $a),
-            begin!(@panel "zmm17", $crossed, $r, $b),
-            begin!(@panel "zmm18", $crossed, $r, $c),
-            begin!(@panel "zmm19", $crossed, $r, $d),
-        )
+        lines! {
+            "vpbroadcastd zmm24, dword ptr [{records} + {record}*", $r, " + ", $crossed, "]";
+            "vpaddd ", $a, ", zmm28, zmm24";
+            "vpaddd ", $b, ", zmm29, zmm24";
+            "vpaddd ", $c, ", zmm30, zmm24";
+            "vpaddd ", $d, ", zmm31, zmm24";
+        }
     };
-    (@panel $panel:literal, $crossed:literal, $r:literal, $sums:literal) => {
-        lines! { "vpaddd ", $sums, ", ", $panel, ", dword ptr [{records} + {record}*", $r, " + ", $crossed, "]{{1to16}}"; }
+}
+
+/// Two words of a row, in registers 24 and 25.
+#[rustfmt::skip]
+macro_rules! words {
+    ($pair:literal, $r:literal) => {
+        lines! {
+            "vpbroadcastd zmm24, dword ptr [{records} + {record}*", $r, " + 8*", $pair, "]";
+            "vpbroadcastd zmm25, dword ptr [{records} + {record}*", $r, " + 8*", $pair, " + 4]";
+        }
     };
 }
 
 /// Two words of a row, each with the other's codes added, against each other, for four panels. The codes that meet the first word
 /// are in registers 16 to 19, those that meet the second in 20 to 23.
 #[rustfmt::skip]
-macro_rules! multiply {
+macro_rules! cross {
     ($pair:literal, $r:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
         concat!(
-            lines! {
-                "vpbroadcastd zmm24, dword ptr [{records} + {record}*", $r, " + 8*", $pair, "]";
-                "vpbroadcastd zmm25, dword ptr [{records} + {record}*", $r, " + 8*", $pair, " + 4]";
-            },
-            multiply!(@panel "zmm16", "zmm20", $a),
-            multiply!(@panel "zmm17", "zmm21", $b),
-            multiply!(@panel "zmm18", "zmm22", $c),
-            multiply!(@panel "zmm19", "zmm23", $d),
+            words!($pair, $r),
+            cross!(@panel "zmm16", "zmm20", $a),
+            cross!(@panel "zmm17", "zmm21", $b),
+            cross!(@panel "zmm18", "zmm22", $c),
+            cross!(@panel "zmm19", "zmm23", $d),
         )
     };
     (@panel $first:literal, $second:literal, $sums:literal) => {
@@ -58,53 +77,29 @@ macro_rules! multiply {
     };
 }
 
-/// Keeps a row's sums for the next step.
+/// Two words of a row, each against its codes.
 #[rustfmt::skip]
-macro_rules! keep {
-    ($r:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
-        lines! {
-            "vmovdqa64 zmmword ptr [{sums} + 256*", $r, "], ", $a;
-            "vmovdqa64 zmmword ptr [{sums} + 256*", $r, " + 64], ", $b;
-            "vmovdqa64 zmmword ptr [{sums} + 256*", $r, " + 128], ", $c;
-            "vmovdqa64 zmmword ptr [{sums} + 256*", $r, " + 192], ", $d;
-        }
-    };
-}
-
-/// The scales and minima of a panel, for what the last step has left.
-#[rustfmt::skip]
-macro_rules! factors {
-    ($p:literal, $minima:tt) => {
-        concat!(lines! { "vmovaps zmm28, zmmword ptr [{last_factors} + 64*", $p, "]"; }, factors!(@$minima $p))
-    };
-    (@with $p:literal) => { lines! { "vmovaps zmm29, zmmword ptr [{last_factors} + 64*", $p, " + {mins}]"; } };
-    // Nothing but a comment: an operand that is not used is an error.
-    (@without $p:literal) => { "# {mins}\n" };
-}
-
-/// What the last step has left for a panel and a row: the same operations as in `finish`.
-#[rustfmt::skip]
-macro_rules! last {
-    ($total:literal, $minima:tt, $p:literal, $r:literal) => {
+macro_rules! plain {
+    ($pair:literal, $r:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
         concat!(
+            words!($pair, $r),
             lines! {
-                "vcvtdq2ps zmm31, zmmword ptr [{sums} + 256*", $r, " + 64*", $p, "]";
-                "vmulps zmm30, zmm28, dword ptr [{last} + {record}*", $r, " + {scale}]{{1to16}}";
-                "vfmadd213ps zmm31, zmm30, zmmword ptr [{last_results} + 256*", $r, " + 64*", $p, "]";
+                "vpdpwssd ", $a, ", zmm16, zmm24";
+                "vpdpwssd ", $b, ", zmm17, zmm24";
+                "vpdpwssd ", $c, ", zmm18, zmm24";
+                "vpdpwssd ", $d, ", zmm19, zmm24";
+                "vpdpwssd ", $a, ", zmm20, zmm25";
+                "vpdpwssd ", $b, ", zmm21, zmm25";
+                "vpdpwssd ", $c, ", zmm22, zmm25";
+                "vpdpwssd ", $d, ", zmm23, zmm25";
             },
-            last!(@$minima $total, $r),
-            lines! { "vmovaps zmmword ptr [{last_results} + 256*", $r, " + 64*", $p, "], zmm31"; },
         )
     };
-    (@with $total:literal, $r:literal) => {
-        lines! { "vfmadd231ps zmm31, zmm29, dword ptr [{last} + {record}*", $r, " + ", $total, "]{{1to16}}"; }
-    };
-    (@without $total:literal, $r:literal) => { concat!("# ", $total, "\n") };
 }
 
-/// The codes of a pair that was unfolded before.
+/// The codes of a pair of words.
 #[rustfmt::skip]
-macro_rules! load {
+macro_rules! codes {
     ($pair:literal) => {
         lines! {
             "vmovdqa64 zmm16, zmmword ptr [{block} + 512*", $pair, "]";
@@ -119,66 +114,23 @@ macro_rules! load {
     };
 }
 
-/// Those of a pair that is unfolded here from nibbles, and kept for the tiles behind this one: writing them takes longer than
-/// unfolding them, and there is time for it beside products.
-#[rustfmt::skip]
-macro_rules! unfold {
-    (0) => { unfold!(@lower 0, 0) };
-    (1) => { unfold!(@upper 0, 1) };
-    (2) => { unfold!(@lower 1, 2) };
-    (3) => { unfold!(@upper 1, 3) };
-    (4) => { unfold!(@lower 2, 4) };
-    (5) => { unfold!(@upper 2, 5) };
-    (6) => { unfold!(@lower 3, 6) };
-    (7) => { unfold!(@upper 3, 7) };
-    (@$half:tt $line:literal, $pair:literal) => {
-        concat!(
-            unfold!(@panel $half, "{lines}", "zmm16", "zmm20", $line, $pair, 0),
-            unfold!(@panel $half, "{lines} + {stride}", "zmm17", "zmm21", $line, $pair, 1),
-            unfold!(@panel $half, "{lines} + 2*{stride}", "zmm18", "zmm22", $line, $pair, 2),
-            unfold!(@panel $half, "{second_lines} + 2*{stride}", "zmm19", "zmm23", $line, $pair, 3),
-        )
-    };
-    (@panel $half:tt, $lines:literal, $first:literal, $second:literal, $line:literal, $pair:literal, $p:literal) => {
-        concat!(
-            lines! { "vmovdqa64 zmm24, zmmword ptr [", $lines, " + 64*", $line, "]"; },
-            unfold!(@nibbles $half, $first, $second),
-            lines! {
-                "vmovdqa64 zmmword ptr [{block} + 512*", $pair, " + 64*", $p, "], ", $first;
-                "vmovdqa64 zmmword ptr [{block} + 512*", $pair, " + 64*", $p, " + 256], ", $second;
-            },
-        )
-    };
-    (@nibbles lower, $first:literal, $second:literal) => {
-        lines! {
-            "vpsrlw ", $second, ", zmm24, 4";
-            "vpandd ", $first, ", zmm24, dword ptr [{nibble}]{{1to16}}";
-            "vpandd ", $second, ", ", $second, ", dword ptr [{nibble}]{{1to16}}";
-        }
-    };
-    (@nibbles upper, $first:literal, $second:literal) => {
-        lines! {
-            "vpsrlw ", $first, ", zmm24, 8";
-            "vpsrlw ", $second, ", zmm24, 12";
-            "vpandd ", $first, ", ", $first, ", dword ptr [{nibble}]{{1to16}}";
-        }
-    };
-}
-
-/// A pair of words of every row, with some of what the last step has left between the rows.
+/// A pair of words of every row, with something else done in between.
 #[rustfmt::skip]
 macro_rules! pair {
-    ($codes:ident, $pair:tt, $between:expr, $behind:expr) => {
+    ($way:ident, $pair:literal, $between:expr) => {
         concat!(
-            $codes!($pair),
-            row!(0, multiply!($pair,)),
-            row!(1, multiply!($pair,)),
+            codes!($pair),
+            row!(0, $way!($pair,)),
+            row!(1, $way!($pair,)),
             $between,
-            row!(2, multiply!($pair,)),
-            row!(3, multiply!($pair,)),
-            $behind,
+            row!(2, $way!($pair,)),
+            row!(3, $way!($pair,)),
         )
     };
+    // Those that `Vnni::PLAIN` names.
+    (2, $between:expr) => { pair!(plain, 2, $between) };
+    (5, $between:expr) => { pair!(plain, 5, $between) };
+    ($pair:literal, $between:expr) => { pair!(cross, $pair, $between) };
 }
 
 /// Asks for part of the rows' next block, and of what is ahead.
@@ -194,66 +146,206 @@ macro_rules! ask {
     };
 }
 
-/// A panel of what the last step has left, with two pairs of a whole block or one of half a block.
+/// A quarter of a panel of the next block is unfolded: the codes of two pairs of words. Their products are taken off what sums
+/// begin with, or rather added up in register 31, unless those pairs are plain. What takes time is storing them, and there is
+/// time for it beside products, for a quarter at a time.
 #[rustfmt::skip]
-macro_rules! panel {
-    ($codes:ident, $p:literal, ($total:literal, $minima:tt), [$one:tt, $two:tt]) => {
-        concat!(
-            factors!($p, $minima),
-            ask!($p),
-            pair!($codes, $one, last!($total, $minima, $p, 0), last!($total, $minima, $p, 1)),
-            pair!($codes, $two, last!($total, $minima, $p, 2), last!($total, $minima, $p, 3)),
-        )
-    };
-    ($codes:ident, $p:literal, ($total:literal, $minima:tt), [$one:tt]) => {
-        concat!(
-            factors!($p, $minima),
-            pair!(
-                $codes,
-                $one,
-                concat!(last!($total, $minima, $p, 0), last!($total, $minima, $p, 1)),
-                concat!(last!($total, $minima, $p, 2), last!($total, $minima, $p, 3))
-            ),
-        )
-    };
-}
-
-/// A step: sums up the products of a group's words, gives out what the step before has left, and leaves its own. `$total` is
-/// where the records of that one say what its activations sum to.
-#[rustfmt::skip]
-macro_rules! step {
-    ($codes:ident, $group:literal, $crossed:literal, $left:tt, [$a:tt, $b:tt, $c:tt, $d:tt]) => {
+macro_rules! unfold {
+    (nothing, $quarter:tt) => { "" };
+    ($kind:ident, 0) => { unfold!(@$kind 0, "0", "1", crossed, crossed) };
+    ($kind:ident, 1) => { unfold!(@$kind 1, "2", "3", plain, crossed) };
+    ($kind:ident, 2) => { unfold!(@$kind 2, "4", "5", crossed, plain) };
+    ($kind:ident, 3) => { unfold!(@$kind 3, "6", "7", crossed, crossed) };
+    (@nibbles $quarter:literal, $low:literal, $high:literal, $of_low:ident, $of_high:ident) => {
         concat!(
             lines! {
-                "vmovdqa64 zmm16, zmmword ptr [{block} + {begins} + 256*", $group, "]";
-                "vmovdqa64 zmm17, zmmword ptr [{block} + {begins} + 256*", $group, " + 64]";
-                "vmovdqa64 zmm18, zmmword ptr [{block} + {begins} + 256*", $group, " + 128]";
-                "vmovdqa64 zmm19, zmmword ptr [{block} + {begins} + 256*", $group, " + 192]";
+                "vmovdqa64 zmm28, zmmword ptr [{lines} + 64*", $quarter, "]";
+                "vpandd zmm29, zmm28, dword ptr [rip + {nibble}]{{1to16}}";
+                "vpsrlw zmm30, zmm28, 4";
+                "vpandd zmm30, zmm30, dword ptr [rip + {nibble}]{{1to16}}";
             },
-            row!(0, begin!($crossed,)),
-            row!(1, begin!($crossed,)),
-            row!(2, begin!($crossed,)),
-            row!(3, begin!($crossed,)),
-            panel!($codes, 0, $left, $a),
-            panel!($codes, 1, $left, $b),
-            panel!($codes, 2, $left, $c),
-            panel!($codes, 3, $left, $d),
-            row!(0, keep!()),
-            row!(1, keep!()),
-            row!(2, keep!()),
-            row!(3, keep!()),
+            unfold!(@store $low, $of_low),
+            lines! {
+                "vpsrlw zmm29, zmm28, 8";
+                "vpandd zmm29, zmm29, dword ptr [rip + {nibble}]{{1to16}}";
+                "vpsrlw zmm30, zmm28, 12";
+            },
+            unfold!(@store $high, $of_high),
+        )
+    };
+    (@bytes $quarter:literal, $low:literal, $high:literal, $of_low:ident, $of_high:ident) => {
+        concat!(
+            lines! {
+                "vpsllw zmm29, zmmword ptr [{lines} + 128*", $quarter, "], 8";
+                "vpsllw zmm30, zmmword ptr [{lines} + 128*", $quarter, " + 64], 8";
+                "vpsraw zmm29, zmm29, 8";
+                "vpsraw zmm30, zmm30, 8";
+            },
+            unfold!(@store $low, $of_low),
+            lines! {
+                "vpsraw zmm29, zmmword ptr [{lines} + 128*", $quarter, "], 8";
+                "vpsraw zmm30, zmmword ptr [{lines} + 128*", $quarter, " + 64], 8";
+            },
+            unfold!(@store $high, $of_high),
+        )
+    };
+    (@store $pair:literal, $way:ident) => {
+        concat!(
+            lines! {
+                "vmovdqa64 zmmword ptr [{into} + 512*", $pair, "], zmm29";
+                "vmovdqa64 zmmword ptr [{into} + 512*", $pair, " + 256], zmm30";
+            },
+            unfold!(@$way),
+        )
+    };
+    (@crossed) => { "vpdpwssd zmm31, zmm29, zmm30\n" };
+    (@plain) => { "" };
+}
+
+/// Before and after all quarters.
+#[rustfmt::skip]
+macro_rules! unfolding {
+    (begins, nothing) => { "" };
+    (begins, $kind:ident) => { "vpxord zmm31, zmm31, zmm31\n" };
+    (ends, nothing) => { "" };
+    (ends, $kind:ident) => {
+        lines! {
+            "vpxord zmm30, zmm30, zmm30";
+            "vpsubd zmm31, zmm30, zmm31";
+            "vmovdqa64 zmmword ptr [{into} + {begins}], zmm31";
+            "add {into}, 64";
+            "add {lines}, {stride}";
+        }
+    };
+}
+
+/// What makes floats of a group's sums: scales in registers 16 to 19, minima in 20 to 23.
+#[rustfmt::skip]
+macro_rules! factors {
+    ($group:literal, $minima:ident) => {
+        concat!(
+            lines! {
+                "vmovaps zmm16, zmmword ptr [{block} + {factors} + {of_group}*", $group, "]";
+                "vmovaps zmm17, zmmword ptr [{block} + {factors} + {of_group}*", $group, " + 64]";
+                "vmovaps zmm18, zmmword ptr [{block} + {factors} + {of_group}*", $group, " + 128]";
+                "vmovaps zmm19, zmmword ptr [{block} + {factors} + {of_group}*", $group, " + 192]";
+            },
+            factors!(@$minima $group),
+        )
+    };
+    (@with $group:literal) => {
+        lines! {
+            "vmovaps zmm20, zmmword ptr [{block} + {factors} + {of_group}*", $group, " + {mins}]";
+            "vmovaps zmm21, zmmword ptr [{block} + {factors} + {of_group}*", $group, " + {mins} + 64]";
+            "vmovaps zmm22, zmmword ptr [{block} + {factors} + {of_group}*", $group, " + {mins} + 128]";
+            "vmovaps zmm23, zmmword ptr [{block} + {factors} + {of_group}*", $group, " + {mins} + 192]";
+        }
+    };
+    // Nothing but a comment: an operand that is not used is an error.
+    (@without $group:literal) => { "# {mins}\n" };
+}
+
+/// Adds a row's sums to its results: `Unit::add_sums`, and `Unit::add_scaled` where there are minima.
+#[rustfmt::skip]
+macro_rules! finish {
+    ($total:literal, $minima:ident, $r:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
+        concat!(
+            lines! { "vbroadcastss zmm24, dword ptr [{records} + {record}*", $r, " + {scale}]"; },
+            finish!(@total $minima, $total, $r),
+            finish!(@panel $minima, $r, "0", "zmm16", "zmm20", $a),
+            finish!(@panel $minima, $r, "64", "zmm17", "zmm21", $b),
+            finish!(@panel $minima, $r, "128", "zmm18", "zmm22", $c),
+            finish!(@panel $minima, $r, "192", "zmm19", "zmm23", $d),
+        )
+    };
+    (@total with, $total:literal, $r:literal) => {
+        lines! { "vbroadcastss zmm25, dword ptr [{records} + {record}*", $r, " + ", $total, "]"; }
+    };
+    (@total without, $total:literal, $r:literal) => { concat!("# ", $total, "\n") };
+    (@panel $minima:ident, $r:literal, $p:literal, $scales:literal, $mins:literal, $sums:literal) => {
+        concat!(
+            lines! {
+                "vcvtdq2ps ", $sums, ", ", $sums;
+                "vmulps zmm26, zmm24, ", $scales;
+                "vfmadd213ps ", $sums, ", zmm26, zmmword ptr [{results} + 256*", $r, " + ", $p, "]";
+            },
+            finish!(@$minima $mins, $sums),
+            lines! { "vmovaps zmmword ptr [{results} + 256*", $r, " + ", $p, "], ", $sums; },
+        )
+    };
+    (@with $mins:literal, $sums:literal) => { lines! { "vfmadd231ps ", $sums, ", zmm25, ", $mins; } };
+    (@without $mins:literal, $sums:literal) => { "" };
+}
+
+/// A group of inputs of a tile: sums begin, products are added, and results are. `$crossed` and `$total` are where records say
+/// what the products of a group's neighbouring words sum to, and its activations.
+#[rustfmt::skip]
+macro_rules! sum_up {
+    ($group:literal, $crossed:literal, $total:literal, $minima:ident, $kind:ident, $products:expr) => {
+        concat!(
+            lines! {
+                "vmovdqa64 zmm28, zmmword ptr [{block} + {begins} + 256*", $group, "]";
+                "vmovdqa64 zmm29, zmmword ptr [{block} + {begins} + 256*", $group, " + 64]";
+                "vmovdqa64 zmm30, zmmword ptr [{block} + {begins} + 256*", $group, " + 128]";
+                "vmovdqa64 zmm31, zmmword ptr [{block} + {begins} + 256*", $group, " + 192]";
+            },
+            rows!(begin!($crossed,)),
+            unfolding!(begins, $kind),
+            $products,
+            unfolding!(ends, $kind),
+            factors!($group, $minima),
+            rows!(finish!($total, $minima,)),
         )
     };
 }
 
-/// What the next step is told of this one.
+/// A tile with one scale for a block, while a panel of the next block is unfolded, or nothing.
 #[rustfmt::skip]
-macro_rules! leave {
-    ($group:literal) => {
-        lines! {
-            "mov {last}, {records}";
-            "lea {last_factors}, [{factors} + {of_group}*", $group, "]";
-            "mov {last_results}, {results}";
-        }
+macro_rules! whole {
+    ($minima:ident, $kind:ident) => {
+        sum_up!(0, "{crossed}", "{total}", $minima, $kind, concat!(
+            ask!(0), pair!(0, unfold!($kind, 0)), pair!(1, ""),
+            ask!(1), pair!(2, unfold!($kind, 1)), pair!(3, ""),
+            ask!(2), pair!(4, unfold!($kind, 2)), pair!(5, ""),
+            ask!(3), pair!(6, unfold!($kind, 3)), pair!(7, ""),
+        ))
+    };
+}
+
+/// A tile with a scale for each half of a block.
+#[rustfmt::skip]
+macro_rules! halves {
+    ($minima:ident) => {
+        concat!(
+            sum_up!(0, "{crossed0}", "{total0}", $minima, nothing, concat!(
+                ask!(0), pair!(0, ""), pair!(1, ""), ask!(1), pair!(2, ""), pair!(3, ""),
+            )),
+            sum_up!(1, "{crossed1}", "{total1}", $minima, nothing, concat!(
+                ask!(2), pair!(4, ""), pair!(5, ""), ask!(3), pair!(6, ""), pair!(7, ""),
+            )),
+        )
+    };
+}
+
+/// One tile after the other, as many as `$count` says.
+#[rustfmt::skip]
+macro_rules! tiles {
+    ($label:literal, $count:literal, $tile:expr) => {
+        concat!(
+            lines! {
+                ".p2align 5";
+                $label, ":";
+                "mov {ahead}, qword ptr [{list}]";
+                "add {list}, 8";
+            },
+            $tile,
+            lines! {
+                "add {records}, 4*{record}";
+                "add {next}, 4*{record}";
+                "add {results}, {tile}";
+                "dec ", $count;
+                "jnz ", $label, "b";
+            },
+        )
     };
 }

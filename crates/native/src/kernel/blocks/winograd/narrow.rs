@@ -15,7 +15,7 @@ use super::super::table::Kind;
 use super::super::tile::{WIDE, groups};
 use super::super::{Panel, UNFOLDED_ROWS_256};
 use super::MOST_ROWS;
-use super::prepare::{At, Factors, Unfolded, lines, prepare};
+use super::prepare::{At, Factors, Unfolded, expect, lines, scale, unfold};
 use super::step::{RECORD, ROWS, SCALE, WORDS, offsets};
 use crate::kernel::ahead::PIECE;
 use crate::kernel::sheet::Columns;
@@ -110,14 +110,16 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
             }
             for (p, panel) in panels.iter().enumerate() {
                 let at = At { block: b, blocks, place: 0, together: panels.len() };
-                prepare::<U, K, 1, CODES, MINS, false>(panel, at, unfolded);
+                expect::<K, CODES, MINS>(panel, at, 1);
+                scale::<U, K, 1, CODES, MINS>(panel, at, unfolded);
+                unfold::<U, 1, CODES>(panel, at, unfolded);
                 let work = Work {
                     records,
                     tiles,
                     ahead: pieces.as_ptr(),
                     part: p * PART,
                     block: unfolded.cast(),
-                    factors: (&raw const (*unfolded).factors[b % 2]).cast(),
+                    factors: (&raw const (*unfolded).factors).cast(),
                     results: results[p].as_mut_ptr().cast(),
                 };
                 match const { groups(CODES) } {

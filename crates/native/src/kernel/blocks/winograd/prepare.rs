@@ -2,7 +2,7 @@
 
 use super::super::Panel;
 use super::super::place::PAIRS;
-use super::super::table::Kind;
+use super::super::table::{Kind, TablePart};
 use super::super::tile::{BYTES, LISTED, NIBBLES, TWO, groups};
 use super::WORDS;
 use crate::kernel::unit::{Crossing, Line, Unit, ask_for};
@@ -22,8 +22,8 @@ pub struct Unfolded<U: Unit, const PANELS: usize> {
     pub codes: [[[U::Codes; PANELS]; 2]; WORDS / 2],
     /// For every group of inputs, what sums begin with.
     pub begins: [[U::Sums; PANELS]; 2],
-    /// What is done to them in the end, of this block and of the one before it: of blocks with even numbers, and of the others.
-    pub factors: [[Factors<U, PANELS>; 2]; 2],
+    /// What is done to them in the end.
+    pub factors: [Factors<U, PANELS>; 2],
 }
 
 /// Lines of a block of a panel.
@@ -43,59 +43,85 @@ pub struct At {
     pub together: usize,
 }
 
-/// Prepares a block of a panel: its scales and minima, what sums begin with, and its codes. Asks for what will be prepared next.
-/// If `LATER`, what concerns the codes of nibbles is left to the caller.
+/// Asks for the codes of a block that is so many behind this one, and for the scales and minima of those that come next; or if
+/// there are none, for the first of the panel that takes this one's place.
+#[inline(always)]
+pub fn expect<K: Kind, const CODES: usize, const MINS: bool>(panel: &Panel<'_>, at: At, distance: usize) {
+    let count = const { lines(CODES) };
+    let block = at.block + distance;
+    let panels_between = if block >= at.blocks { at.together - 1 } else { 0 };
+    let first = panel.lines.as_ptr().wrapping_add((block + panels_between * at.blocks) * count);
+    for line in 0..count {
+        ask_for(first.wrapping_add(line));
+    }
+    expect_factors::<K, CODES>(panel.scales, at);
+    if let (true, Some(mins)) = (MINS, panel.mins) {
+        expect_factors::<K, CODES>(mins, at);
+    }
+}
+
+/// Asks for the next line of scales or minima.
+#[inline(always)]
+fn expect_factors<K: Kind, const CODES: usize>(table: TablePart<'_>, at: At) {
+    let groups = const { groups(CODES) };
+    let entry = K::at(K::of(table), at.block * groups, at.block);
+    let (left, bytes) = ((at.blocks - at.block) * groups, entry.bytes());
+    let panels_between = if left * bytes <= size_of::<Line>() { at.together - 1 } else { 0 };
+    ask_for(entry.place().wrapping_add(size_of::<Line>() + panels_between * at.blocks * groups * bytes));
+}
+
+/// Prepares the scales and minima of a block of a panel.
 ///
 /// # Safety
-/// The machine must have the unit's instructions. Nothing need be there where it goes, but there must be room.
+/// The machine must have the unit's instructions. Nothing need be there where they go, but there must be room.
 #[inline(always)]
-pub unsafe fn prepare<
-    U: Crossing,
-    K: Kind,
-    const PANELS: usize,
-    const CODES: usize,
-    const MINS: bool,
-    const LATER: bool,
->(
+pub unsafe fn scale<U: Crossing, K: Kind, const PANELS: usize, const CODES: usize, const MINS: bool>(
+    panel: &Panel<'_>,
+    at: At,
+    into: *mut Unfolded<U, PANELS>,
+) {
+    let (b, p, groups) = (at.block, at.place, const { groups(CODES) });
+    let (scales, mins) = (K::of(panel.scales), K::of(panel.mins.unwrap_or(panel.scales)));
+    // SAFETY: the caller vouches for the instructions, and for the place.
+    unsafe {
+        let factors = &raw mut (*into).factors;
+        for g in 0..groups {
+            (*factors)[g].scales[p] = U::factors(K::at(scales, b * groups + g, b));
+            if MINS {
+                (*factors)[g].mins[p] = U::factors(K::at(mins, b * groups + g, b));
+            }
+        }
+    }
+}
+
+/// Unfolds the codes of a block of a panel, and works out what sums begin with.
+///
+/// # Safety
+/// As for [`scale`].
+#[inline(always)]
+pub unsafe fn unfold<U: Crossing, const PANELS: usize, const CODES: usize>(
     panel: &Panel<'_>,
     at: At,
     into: *mut Unfolded<U, PANELS>,
 ) {
     let (count, groups) = const { (lines(CODES), groups(CODES)) };
-    let (b, p) = (at.block, at.place);
-    let lines = &panel.lines[b * count..][..count];
-    // The block behind this one, or the first of the panel that takes this one's place.
-    let panels_between = if b + 1 == at.blocks { at.together - 1 } else { 0 };
-    for line in 0..count {
-        ask_for(lines.as_ptr().wrapping_add((1 + panels_between * at.blocks) * count + line));
-    }
-    let (scales, mins) = (K::of(panel.scales), K::of(panel.mins.unwrap_or(panel.scales)));
+    let lines = &panel.lines[at.block * count..][..count];
     // SAFETY: the caller vouches for the instructions, and for the place.
     unsafe {
-        let factors = &raw mut (*into).factors[b % 2];
         for g in 0..groups {
-            let entry = K::at(scales, b * groups + g, b);
-            ask_for(entry.place().wrapping_add(size_of::<Line>()));
-            (*factors)[g].scales[p] = U::factors(entry);
-            if MINS {
-                let entry = K::at(mins, b * groups + g, b);
-                ask_for(entry.place().wrapping_add(size_of::<Line>()));
-                (*factors)[g].mins[p] = U::factors(entry);
-            }
-            if LATER && CODES == NIBBLES {
-                continue;
-            }
             let mut begin = U::begin(0);
             for pair in g * PAIRS / groups..(g + 1) * PAIRS / groups {
-                let codes = unfold::<U, CODES>(panel, lines, pair);
+                let codes = four::<U, CODES>(panel, lines, pair);
                 for half in 0..2 {
                     let (first, second) = (codes[2 * half], codes[2 * half + 1]);
-                    begin = U::less_products(begin, first, second);
-                    (*into).codes[2 * pair + half][0][p] = first;
-                    (*into).codes[2 * pair + half][1][p] = second;
+                    if U::PLAIN >> (2 * pair + half) & 1 == 0 {
+                        begin = U::less_products(begin, first, second);
+                    }
+                    (*into).codes[2 * pair + half][0][at.place] = first;
+                    (*into).codes[2 * pair + half][1][at.place] = second;
                 }
             }
-            (*into).begins[g][p] = begin;
+            (*into).begins[g][at.place] = begin;
         }
     }
 }
@@ -105,7 +131,7 @@ pub unsafe fn prepare<
 /// # Safety
 /// The machine must have the unit's instructions.
 #[inline(always)]
-unsafe fn unfold<U: Crossing, const CODES: usize>(
+unsafe fn four<U: Crossing, const CODES: usize>(
     panel: &Panel<'_>,
     lines: &[Line],
     pair: usize,
