@@ -145,7 +145,7 @@ impl Check {
         pace: Duration,
     ) -> Result<(), RemoteError> {
         let length = self.context.map_or(PREFIX, |context| PREFIX.min(context / 2));
-        let tokens =
+        let mut tokens =
             (FORKED.as_secs_f64() / pace.as_secs_f64().max(1e-6)).max(8.0).min(length as f64) as usize;
         let mut tries = 0;
         let (Tally { fresh, forks, .. }, copies) = loop {
@@ -162,11 +162,10 @@ impl Check {
             }
             tries += 1;
             let (tally, copies) = (engine.traffic().tally(), engine.copies_slots());
-            // Where a sequence had to be asked for again, its slot was idle meanwhile. That is how slots are copied; else it comes
-            // of the prompt, from which a model may go on in halves of characters, and another is tried.
-            if copies || tally.further.count == 0 || tries == TRIES {
+            if copies || tries == TRIES || !self.may_be_luck(&tally) {
                 break (tally, copies);
             }
+            tokens = (2 * tokens).min(length);
         };
         let cost = format!(
             "a prompt of {length} tokens takes {} to its first token, a fork of it {}",
@@ -175,6 +174,15 @@ impl Check {
         );
         self.judge_forks(cost, forks, fresh.wait > 2 * forks.wait, copies);
         Ok(())
+    }
+
+    /// A slot that was idle for a moment is handed on with all that it has cached, and then a fork says nothing about those of a
+    /// tree. Where slots are not copied, two things leave one idle: a sequence that had to be asked for again, as some prompts make
+    /// a model go on in halves of characters; and, on a machine with much else to do, one that ended before its fork was there.
+    /// Whether the second happened cannot be told from here, but a server that does share prefixes shares them every time.
+    fn may_be_luck(&self, tally: &Tally) -> bool {
+        let cached = tally.forks.cached_share().is_some_and(|share| share >= CACHED);
+        tally.further.count > 0 || (self.dialect == Dialect::LlamaServer && cached)
     }
 
     fn judge_forks(&mut self, cost: String, forks: Requests, faster: bool, copies: bool) {
