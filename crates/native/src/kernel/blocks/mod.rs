@@ -253,7 +253,7 @@ impl BlockPanels {
                 #[cfg(target_arch = "x86_64")]
                 Level::Avx2 => unsafe {
                     // What is too little for it is left to the other, which gives the same results.
-                    let (many, rest) = narrow::suitable(rows);
+                    let (many, rest) = winograd::in_tiles(rows, UNFOLDED_ROWS_256);
                     // It has much memory on the stack, which few rows need not pay for.
                     if !many.is_empty() {
                         narrow(x, many, some, column, out);
@@ -271,9 +271,12 @@ impl BlockPanels {
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: as above.
                 Level::Winograd => unsafe {
-                    // As above.
-                    let (many, rest) = winograd::suitable(rows, some);
-                    winograd(x, many, some, column, out);
+                    // As above; its tiles are as wide as panels come together.
+                    let enough = if count == tile::WIDE { UNFOLDED_ROWS } else { usize::MAX };
+                    let (many, rest) = winograd::in_tiles(rows, enough);
+                    if !many.is_empty() {
+                        winograd(x, many, some, column, out);
+                    }
                     if !rest.is_empty() {
                         vnni(x, rest, some, column, out);
                     }

@@ -24,10 +24,10 @@ use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use super::Panel;
 use super::codes::CodeView;
 use super::table::Kind;
 use super::tile::groups;
-use super::{Panel, UNFOLDED_ROWS};
 use crate::kernel::sheet::Columns;
 use crate::kernel::unit::{Crossing, LANES};
 
@@ -37,9 +37,9 @@ use step::{Next, PANELS, ROWS, Results, WORDS, Work, unfolds};
 /// Rows whose results wait in the nearest cache.
 const MOST_ROWS: usize = 64;
 
-/// The rows that should be multiplied here, and those that are left.
-pub(super) fn suitable(rows: Range<usize>, panels: &[Panel<'_>]) -> (Range<usize>, Range<usize>) {
-    let many = match panels.len() == PANELS && rows.len() >= UNFOLDED_ROWS {
+/// The rows that fill tiles, if there are enough of them, and those that are left.
+pub(super) fn in_tiles(rows: Range<usize>, enough: usize) -> (Range<usize>, Range<usize>) {
+    let many = match rows.len() >= enough {
         true => rows.start + rows.len() / ROWS * ROWS,
         false => rows.start,
     };
@@ -62,7 +62,7 @@ pub(super) unsafe fn multiply<U, K, const CODES: usize, const MINS: bool>(
     K: Kind,
 {
     assert!(rows.len().is_multiple_of(ROWS));
-    let Ok(panels) = panels.try_into() else { return };
+    let panels = panels.try_into().expect("a tile is as wide as panels come together");
     let mut first = rows.start;
     while first < rows.end {
         let some = first..rows.end.min(first + MOST_ROWS);

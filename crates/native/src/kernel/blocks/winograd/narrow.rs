@@ -10,10 +10,10 @@ use std::arch::x86_64::*;
 use std::mem::{MaybeUninit, offset_of};
 use std::ops::Range;
 
+use super::super::Panel;
 use super::super::codes::CodeView;
 use super::super::table::Kind;
 use super::super::tile::{WIDE, groups};
-use super::super::{Panel, UNFOLDED_ROWS_256};
 use super::MOST_ROWS;
 use super::prepare::{At, Factors, Unfolded, expect, lines, scale, unfold};
 use super::step::{RECORD, ROWS, SCALE, WORDS, offsets};
@@ -34,15 +34,6 @@ const _: () =
 /// The results of a tile.
 #[repr(C, align(64))]
 struct Results([[f32; LANES]; ROWS]);
-
-/// The rows that should be multiplied here, and those that are left.
-pub fn suitable(rows: Range<usize>) -> (Range<usize>, Range<usize>) {
-    let many = match rows.len() >= UNFOLDED_ROWS_256 {
-        true => rows.start + rows.len() / ROWS * ROWS,
-        false => rows.start,
-    };
-    (rows.start..many, many..rows.end)
-}
 
 /// Some rows, a multiple of four, against up to four panels of one matrix. Results go to the columns from `first_column` on.
 ///
