@@ -41,8 +41,8 @@ impl Product {
         let data: Vec<u8> = match dtype {
             // None that a processor may take long for, as it may for the smallest there are.
             DType::F32 => bytemuck::cast_slice(&numbers(inputs * outputs)).to_vec(),
-            // Small enough bytes to be finite wherever they are read as a scale.
-            _ => (0..bytes).map(|i| (i % 59) as u8).collect(),
+            // Small enough bytes to be finite wherever they are read as a scale, and large enough not to be among the smallest.
+            _ => (0..bytes).map(|i| (16 + i % 43) as u8).collect(),
         };
         let tensor = Tensor { dtype, shape: vec![outputs, inputs], data: &data };
         Ok(Product {

@@ -54,6 +54,14 @@ pub(super) struct Pieces<'a> {
     piece: usize,
 }
 
+impl Pieces<'_> {
+    /// Is there nothing more to ask for?
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.left == 0 || self.places.is_empty()
+    }
+}
+
 impl Iterator for Pieces<'_> {
     type Item = *const u8;
 

@@ -3,6 +3,9 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
+#[cfg(target_arch = "x86_64")]
+use super::lanes::LANES;
+
 /// Rows of floats of which every task writes its own columns.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sheet<'a> {
@@ -51,23 +54,23 @@ pub(super) struct Columns<'a> {
 }
 
 impl Columns<'_> {
-    /// Asks for the place of what will be put there, which another processor may have: what is written after that would
-    /// otherwise have to wait as well.
+    /// Asks for the places of so many lanes of 16 from column `first` on, which another processor may have: what is written after
+    /// that would otherwise have to wait as well.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    pub fn expect(&mut self, row: usize, first: usize) {
-        let row = row.saturating_sub(self.sheet.top);
-        let at = (row * self.sheet.width + self.first + first).min(self.sheet.rows * self.sheet.width);
-        // SAFETY: the place is inside the borrowed slice, or its end; prefetching is a hint that cannot fault.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_ET0>(self.sheet.data.add(at).cast());
+    pub fn expect(&mut self, row: usize, first: usize, lanes: usize) {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        let at = row.wrapping_sub(self.sheet.top).wrapping_mul(self.sheet.width) + self.first + first;
+        let place = self.sheet.data.wrapping_add(at);
+        for lane in 0..lanes {
+            // SAFETY: prefetching is a hint that cannot fault, wherever the place is.
+            unsafe { _mm_prefetch::<_MM_HINT_ET0>(place.wrapping_add(lane * LANES).cast()) };
         }
     }
 
     /// How many columns there are from `first` on, counted from the first of these; where they begin in the first of some rows,
     /// and how far that is from the next row's.
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub fn place(&mut self, rows: Range<usize>, first: usize) -> (usize, *mut f32, usize) {
         let (sheet, at) = (self.sheet, self.first + first);

@@ -215,7 +215,7 @@ impl Work<'_, '_> {
     #[inline(always)]
     fn expect(&mut self, rows: Range<usize>) {
         for row in rows {
-            self.out.expect(row, self.column);
+            self.out.expect(row, self.column, 1);
         }
     }
 

@@ -29,9 +29,9 @@ use super::codes::CodeView;
 use super::table::Kind;
 use super::tile::groups;
 use crate::kernel::sheet::Columns;
-use crate::kernel::unit::{Crossing, LANES};
+use crate::kernel::unit::{Crossing, LANES, Line};
 
-use prepare::{At, Unfolded, expect, lines, scale, unfold};
+use prepare::{At, Unfolded, expect_codes, expect_scales, lines, scale, unfold};
 use step::{Next, PANELS, ROWS, Results, WORDS, Work, unfolds};
 
 /// Rows whose results wait in the nearest cache.
@@ -93,10 +93,8 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
     unsafe {
         // Of those that are not used nothing is written: they may be most.
         let mut results = [const { MaybeUninit::<Results>::uninit() }; MOST_ROWS / ROWS];
-        for tile in &mut results[..tiles] {
-            tile.write(Results::ZERO);
-        }
-        let results = results.as_mut_ptr();
+        let results = results.as_mut_ptr().cast::<Results>();
+        results.write_bytes(0, tiles);
         let mut unfolded = [const { MaybeUninit::<Unfolded<U, PANELS>>::uninit() }; 2];
         let stride = size_of_val(panels[0].lines);
         let place = |p: usize| panels[p].lines.as_ptr().addr();
@@ -107,30 +105,38 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
         let beside = if unfolds(CODES) { tiles.min(PANELS) } else { 0 };
         let distance = x.distance(WORDS) as isize;
         let mut ahead = x.pieces(blocks * tiles);
+        // Where nothing is left to ask for, what is there already is asked for.
+        let nothing: *const u8 = results.cast_const().cast();
+        let mut pieces = [nothing; MOST_ROWS / ROWS];
+        let mut asking = false;
         for b in 0..blocks {
             // Two places, if a block is unfolded while another is multiplied.
             let place = if unfolds(CODES) { b % 2 } else { 0 };
             let now = (&raw mut unfolded[place]).cast::<Unfolded<U, PANELS>>();
             let next = (&raw mut unfolded[1 - place]).cast();
+            let at = |p| At { block: b, blocks, place: p, together: PANELS };
             for (p, panel) in panels.iter().enumerate() {
-                let at = At { block: b, blocks, place: p, together: PANELS };
-                // Those that are unfolded beside products are needed a block earlier.
-                expect::<K, CODES, MINS>(panel, at, if p < beside { 2 } else { 1 });
-                scale::<U, K, PANELS, CODES, MINS>(panel, at, now);
+                expect_scales::<K, CODES, MINS>(panel, at(p));
+                scale::<U, K, PANELS, CODES, MINS>(panel, at(p), now);
                 if b == 0 || p >= beside {
-                    unfold::<U, PANELS, CODES>(panel, at, now);
+                    expect_codes::<CODES>(panel, at(p), 1);
+                    unfold::<U, PANELS, CODES>(panel, at(p), now);
                 }
             }
-            let records = x.blocks(rows.clone(), b, WORDS).as_ptr().cast();
-            // What is there already is asked for again where nothing is left.
-            let mut pieces = [records; MOST_ROWS / ROWS];
-            for piece in &mut pieces[..tiles] {
-                *piece = ahead.next().unwrap_or(records);
+            if asking || !ahead.is_empty() {
+                asking = !ahead.is_empty();
+                for piece in &mut pieces[..tiles] {
+                    *piece = ahead.next().unwrap_or(nothing);
+                }
             }
             // Where results will go, of a tile a block: all at once, they would have to be waited for.
             if let Some(tile) = (b + tiles).checked_sub(blocks) {
-                expect_results(&rows, tile, first_column, out);
+                let first = rows.start + tile * ROWS;
+                for row in first..first + ROWS {
+                    out.expect(row, first_column, PANELS);
+                }
             }
+            let records = x.blocks(rows.clone(), b, WORDS).as_ptr().cast();
             let work = Work {
                 records,
                 tiles,
@@ -138,12 +144,14 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
                 next: if b + 1 < blocks { distance } else { -(b as isize) * distance },
                 ahead: pieces.as_ptr(),
                 block: now.cast(),
-                results: results.cast(),
+                results,
             };
             if beside > 0 && b + 1 < blocks {
                 let next = Next {
                     lines: panels[0].lines.as_ptr().add((b + 1) * lines(CODES)),
                     stride,
+                    after: (At { block: b + 1, ..at(0) }.distance(1) * lines(CODES) * size_of::<Line>())
+                        as isize,
                     into: next,
                     panels: beside,
                 };
@@ -155,23 +163,27 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
                 }
             }
         }
-        for row in rows.clone() {
-            for p in 0..PANELS {
-                let at = row - rows.start;
-                let result = &(*results.add(at / ROWS)).assume_init_ref().0[at % ROWS][p];
-                out.put(row, first_column + p * LANES, result);
-            }
-        }
+        give_out(std::slice::from_raw_parts(results, tiles), rows, first_column, out);
     }
 }
 
-/// Asks for the places of a tile's results.
+/// Puts the results of all tiles where they belong.
 #[inline(always)]
-fn expect_results(rows: &Range<usize>, tile: usize, first_column: usize, out: &mut Columns<'_>) {
-    let first = rows.start + tile * ROWS;
-    for row in first..first + ROWS {
-        for p in 0..PANELS {
-            out.expect(row, first_column + p * LANES);
+fn give_out(tiles: &[Results], rows: Range<usize>, first_column: usize, out: &mut Columns<'_>) {
+    assert_eq!(rows.len(), tiles.len() * ROWS);
+    let (columns, mut into, stride) = out.place(rows.clone(), first_column);
+    let results = tiles.iter().flat_map(|tile| &tile.0);
+    if columns >= PANELS * LANES {
+        for result in results {
+            // SAFETY: so many columns of every row are this task's, by the assertions here and in `place`.
+            unsafe { into.cast::<[[f32; LANES]; PANELS]>().write_unaligned(*result) };
+            into = into.wrapping_add(stride);
+        }
+    } else {
+        for (row, result) in rows.zip(results) {
+            for (p, lanes) in result.iter().enumerate() {
+                out.put(row, first_column + p * LANES, lanes);
+            }
         }
     }
 }

@@ -146,7 +146,7 @@ macro_rules! ask {
     };
 }
 
-/// A quarter of a panel of the next block is unfolded: the codes of two pairs of words. Their products are taken off what sums
+/// A quarter of a panel of the next block is unfolded, and of the one after it asked for: the codes of two pairs of words. Their products are taken off what sums
 /// begin with, or rather added up in register 31, unless those pairs are plain. What takes time is storing them, and there is
 /// time for it beside products, for a quarter at a time.
 #[rustfmt::skip]
@@ -159,6 +159,7 @@ macro_rules! unfold {
     (@nibbles $quarter:literal, $low:literal, $high:literal, $of_low:ident, $of_high:ident) => {
         concat!(
             lines! {
+                "prefetcht0 [{lines} + {after} + 64*", $quarter, "]";
                 "vmovdqa64 zmm28, zmmword ptr [{lines} + 64*", $quarter, "]";
                 "vpandd zmm29, zmm28, dword ptr [rip + {nibble}]{{1to16}}";
                 "vpsrlw zmm30, zmm28, 4";
@@ -176,6 +177,8 @@ macro_rules! unfold {
     (@bytes $quarter:literal, $low:literal, $high:literal, $of_low:ident, $of_high:ident) => {
         concat!(
             lines! {
+                "prefetcht0 [{lines} + {after} + 128*", $quarter, "]";
+                "prefetcht0 [{lines} + {after} + 128*", $quarter, " + 64]";
                 "vpsllw zmm29, zmmword ptr [{lines} + 128*", $quarter, "], 8";
                 "vpsllw zmm30, zmmword ptr [{lines} + 128*", $quarter, " + 64], 8";
                 "vpsraw zmm29, zmm29, 8";

@@ -15,7 +15,7 @@ use super::super::codes::CodeView;
 use super::super::table::Kind;
 use super::super::tile::{WIDE, groups};
 use super::MOST_ROWS;
-use super::prepare::{At, Factors, Unfolded, expect, lines, scale, unfold};
+use super::prepare::{At, Factors, Unfolded, expect_codes, expect_scales, lines, scale, unfold};
 use super::step::{RECORD, ROWS, SCALE, WORDS, offsets};
 use crate::kernel::ahead::PIECE;
 use crate::kernel::sheet::Columns;
@@ -101,7 +101,8 @@ unsafe fn walk<U, K, const CODES: usize, const MINS: bool>(
             }
             for (p, panel) in panels.iter().enumerate() {
                 let at = At { block: b, blocks, place: 0, together: panels.len() };
-                expect::<K, CODES, MINS>(panel, at, 1);
+                expect_codes::<CODES>(panel, at, 1);
+                expect_scales::<K, CODES, MINS>(panel, at);
                 scale::<U, K, 1, CODES, MINS>(panel, at, unfolded);
                 unfold::<U, 1, CODES>(panel, at, unfolded);
                 let work = Work {

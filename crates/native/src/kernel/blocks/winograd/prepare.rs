@@ -43,17 +43,29 @@ pub struct At {
     pub together: usize,
 }
 
-/// Asks for the codes of a block that is so many behind this one, and for the scales and minima of those that come next; or if
-/// there are none, for the first of the panel that takes this one's place.
+impl At {
+    /// How many blocks it is from this one to the one that comes so many later in this place: behind a panel's last block that is the
+    /// first of the panel that takes its place.
+    #[inline(always)]
+    pub fn distance(self, later: usize) -> usize {
+        let panels_between = if self.block + later >= self.blocks { self.together - 1 } else { 0 };
+        later + panels_between * self.blocks
+    }
+}
+
+/// Asks for the codes of the block that comes so many later.
 #[inline(always)]
-pub fn expect<K: Kind, const CODES: usize, const MINS: bool>(panel: &Panel<'_>, at: At, distance: usize) {
+pub fn expect_codes<const CODES: usize>(panel: &Panel<'_>, at: At, later: usize) {
     let count = const { lines(CODES) };
-    let block = at.block + distance;
-    let panels_between = if block >= at.blocks { at.together - 1 } else { 0 };
-    let first = panel.lines.as_ptr().wrapping_add((block + panels_between * at.blocks) * count);
+    let first = panel.lines.as_ptr().wrapping_add((at.block + at.distance(later)) * count);
     for line in 0..count {
         ask_for(first.wrapping_add(line));
     }
+}
+
+/// Asks for the scales and minima of the blocks that come next.
+#[inline(always)]
+pub fn expect_scales<K: Kind, const CODES: usize, const MINS: bool>(panel: &Panel<'_>, at: At) {
     expect_factors::<K, CODES>(panel.scales, at);
     if let (true, Some(mins)) = (MINS, panel.mins) {
         expect_factors::<K, CODES>(mins, at);

@@ -31,10 +31,6 @@ const _: () = assert!(Vnni::PLAIN == 1 << 2 | 1 << 5);
 #[repr(C, align(64))]
 pub struct Results(pub [[[f32; LANES]; PANELS]; ROWS]);
 
-impl Results {
-    pub const ZERO: Self = Results([[[0.0; LANES]; PANELS]; ROWS]);
-}
-
 type Factors = super::prepare::Factors<Vnni, PANELS>;
 /// A block of four panels.
 pub type Unfolded = super::prepare::Unfolded<Vnni, PANELS>;
@@ -71,6 +67,8 @@ pub struct Next {
     /// Where the first panel's codes lie, and how many bytes it is from there to the next panel's.
     pub lines: *const Line,
     pub stride: usize,
+    /// How many bytes it is to the block that is unfolded next, which is asked for.
+    pub after: isize,
     pub into: *mut Unfolded,
     /// How many tiles do so.
     pub panels: usize,
@@ -180,6 +178,7 @@ pub unsafe fn multiply_unfolding<const CODES: usize>(work: &Work, next: &Next) {
                         tiles = inout(reg) work.tiles - next.panels => _,
                         lines = inout(reg) next.lines => _,
                         stride = in(reg) next.stride,
+                        after = in(reg) next.after,
                         into = inout(reg) next.into => _,
                         total = const offsets(1, 0).0,
                         crossed = const offsets(1, 0).1,
