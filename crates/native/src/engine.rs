@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use eager_core::{Decoded, Engine, Forest, Grove, Next, Pulse, Settings};
 
-use crate::forward::{Forward, Scratch};
+use crate::forward::{Forward, Plans, Scratch};
 use crate::kernel::{Attention, KvType, PAGE};
 use crate::load::Config;
 use crate::model::{Batch, Model, Row};
@@ -137,7 +137,7 @@ impl Engine for NativeEngine {
     type Error = EngineError;
 
     fn grow(&mut self, forest: &mut dyn Forest) -> Result<(), EngineError> {
-        let mut run = Run { engine: self, plots: Vec::new(), retired: 0 };
+        let mut run = Run::new(self);
         let result = run.until_done(forest);
         run.give_back(forest);
         result
@@ -151,9 +151,22 @@ struct Run<'e> {
     plots: Vec<Plot>,
     /// Tokens decoded for groves that were handed back.
     retired: usize,
+    // What follows is of the step in hand. The memory is kept.
+    batch: Batch,
+    plans: Plans,
 }
 
-impl Run<'_> {
+impl<'e> Run<'e> {
+    fn new(engine: &'e mut NativeEngine) -> Self {
+        Run {
+            plans: Plans::new(&engine.model),
+            engine,
+            plots: Vec::new(),
+            retired: 0,
+            batch: Batch::default(),
+        }
+    }
+
     fn until_done(&mut self, forest: &mut dyn Forest) -> Result<(), EngineError> {
         loop {
             self.admit(forest)?;
@@ -231,31 +244,32 @@ impl Run<'_> {
 
     /// Computes the picked rows and reads the logits of the sequences that are complete.
     fn compute(&mut self, picks: &[Pick]) -> Result<Vec<Draw>, EngineError> {
-        let mut batch = Batch::default();
+        let Run { engine, plots, batch, plans, .. } = self;
+        batch.clear();
         for pick in picks {
-            let slot = &self.plots[pick.plot].slots[pick.slot];
+            let slot = &plots[pick.plot].slots[pick.slot];
             let end = slot.table.len();
-            let table = batch.tables.len();
+            let table = batch.tables.add(slot.table.pages());
             let row = |position| Row {
                 token: slot.tokens[position],
                 position,
                 table,
                 logits: pick.completes && position + 1 == end,
             };
-            batch.add(slot.table.pages(), (end - pick.tokens..end).map(row));
+            batch.add((end - pick.tokens..end).map(row));
         }
         let ask = |pick: &Pick| {
-            let plot = &self.plots[pick.plot];
+            let plot = &plots[pick.plot];
             let sequence = plot.grove.tree().get(plot.slots[pick.slot].id);
             let Settings { top_k, sampling, .. } = *plot.grove.settings();
             Ask { top_k, sampling, uniform: sequence.key.uniform(sequence.len()) }
         };
         let asks: Vec<Ask> = picks.iter().filter(|p| p.completes).map(ask).collect();
-        let NativeEngine { model, options, threads, pool, scratch } = &mut *self.engine;
+        let NativeEngine { model, options, threads, pool, scratch } = &mut **engine;
         let isa = model.isa;
         scratch.watch.lap(Phase::Schedule);
         let mut pass = Forward { model, threads, kv: options.kv, pool, scratch };
-        let logits = pass.run(&batch);
+        let logits = pass.run(batch, plans);
         let mut draws: Vec<Option<Draw>> = vec![None; asks.len()];
         threads.chunks(&mut draws, 1, |_, row, into| {
             into[0] = draw(isa, logits.row(row), &asks[row]);

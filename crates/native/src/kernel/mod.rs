@@ -32,7 +32,7 @@ mod unit;
 
 pub(crate) use ahead::Ahead;
 pub use attention::KvType;
-pub(crate) use attention::{Answers, Attention, PAGE, Plan, Step, View};
+pub(crate) use attention::{Answers, Attention, PAGE, Plan, Step, Tables, View};
 pub(crate) use buffer::Buffer;
 pub(crate) use input::Input;
 pub use isa::Isa;
