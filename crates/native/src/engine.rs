@@ -14,7 +14,7 @@ use crate::load::Config;
 use crate::model::{Batch, Model, Row};
 use crate::pages::Pool;
 use crate::phases::{Phase, Phases};
-use crate::sampler::{Ask, Draw, draw};
+use crate::sampler::{Ask, Draw, Sampler};
 use crate::scheduler::{Limits, Pick, Plot, Slot, schedule};
 use crate::threads::Threads;
 
@@ -154,6 +154,8 @@ struct Run<'e> {
     // What follows is of the step in hand. The memory is kept.
     batch: Batch,
     plans: Plans,
+    asks: Vec<Ask>,
+    sampler: Sampler,
 }
 
 impl<'e> Run<'e> {
@@ -164,6 +166,8 @@ impl<'e> Run<'e> {
             plots: Vec::new(),
             retired: 0,
             batch: Batch::default(),
+            asks: Vec::new(),
+            sampler: Sampler::default(),
         }
     }
 
@@ -225,14 +229,14 @@ impl<'e> Run<'e> {
         let Options { rows, chunk, .. } = self.engine.options;
         let picks = schedule(&mut self.plots, &mut self.engine.pool, Limits { rows, chunk })
             .map_err(|tokens| EngineError::KvMemory { tokens, limit: self.engine.pool.limit() * PAGE })?;
-        let draws = self.compute(&picks)?;
+        self.compute(&picks)?;
         self.engine.scratch.watch.lap(Phase::Sample);
         for pick in &picks {
             let slot = &mut self.plots[pick.plot].slots[pick.slot];
             slot.computed = slot.table.len();
         }
         let complete = picks.iter().filter(|p| p.completes);
-        for (pick, draw) in complete.zip(draws) {
+        for (pick, draw) in complete.zip(self.sampler.draws()) {
             self.plots[pick.plot].offer(pick.slot, draw);
         }
         for plot in &mut self.plots {
@@ -243,11 +247,13 @@ impl<'e> Run<'e> {
     }
 
     /// Computes the picked rows and reads the logits of the sequences that are complete.
-    fn compute(&mut self, picks: &[Pick]) -> Result<Vec<Draw>, EngineError> {
-        let Run { engine, plots, batch, plans, .. } = self;
+    fn compute(&mut self, picks: &[Pick]) -> Result<(), EngineError> {
+        let Run { engine, plots, batch, plans, asks, sampler, .. } = self;
         batch.clear();
+        asks.clear();
         for pick in picks {
-            let slot = &plots[pick.plot].slots[pick.slot];
+            let plot = &plots[pick.plot];
+            let slot = &plot.slots[pick.slot];
             let end = slot.table.len();
             let table = batch.tables.add(slot.table.pages());
             let row = |position| Row {
@@ -257,25 +263,18 @@ impl<'e> Run<'e> {
                 logits: pick.completes && position + 1 == end,
             };
             batch.add((end - pick.tokens..end).map(row));
+            if pick.completes {
+                let sequence = plot.grove.tree().get(slot.id);
+                let Settings { top_k, sampling, .. } = *plot.grove.settings();
+                asks.push(Ask { top_k, sampling, uniform: sequence.key.uniform(sequence.len()) });
+            }
         }
-        let ask = |pick: &Pick| {
-            let plot = &plots[pick.plot];
-            let sequence = plot.grove.tree().get(plot.slots[pick.slot].id);
-            let Settings { top_k, sampling, .. } = *plot.grove.settings();
-            Ask { top_k, sampling, uniform: sequence.key.uniform(sequence.len()) }
-        };
-        let asks: Vec<Ask> = picks.iter().filter(|p| p.completes).map(ask).collect();
         let NativeEngine { model, options, threads, pool, scratch } = &mut **engine;
         let isa = model.isa;
         scratch.watch.lap(Phase::Schedule);
         let mut pass = Forward { model, threads, kv: options.kv, pool, scratch };
         let logits = pass.run(batch, plans);
-        let mut draws: Vec<Option<Draw>> = vec![None; asks.len()];
-        threads.chunks(&mut draws, 1, |_, row, into| {
-            into[0] = draw(isa, logits.row(row), &asks[row]);
-        });
-        let draws: Option<Vec<Draw>> = draws.into_iter().collect();
-        draws.ok_or(EngineError::NotANumber)
+        if sampler.read(threads, isa, logits, asks) { Ok(()) } else { Err(EngineError::NotANumber) }
     }
 
     /// Hands back the groves that are done, and those that nobody wants any more.
@@ -322,19 +321,19 @@ impl Plot {
     fn offer_held(&mut self) {
         for slot in self.in_order() {
             if let Some(draw) = self.slots[slot].held.take() {
-                self.offer(slot, draw);
+                self.offer(slot, &draw);
             }
         }
         self.take_orders();
     }
 
     /// Lets the grove decide one step.
-    fn offer(&mut self, slot: usize, draw: Draw) {
+    fn offer(&mut self, slot: usize, draw: &Draw) {
         let slot = &mut self.slots[slot];
         match self.grove.offer(slot.id, &Decoded { top: &draw.top, sampled: draw.sampled }) {
             Next::Feed(token) => slot.tokens.push(token),
             Next::Done => slot.finished = true,
-            Next::Wait => slot.held = Some(draw),
+            Next::Wait => slot.held = Some(draw.clone()),
         }
     }
 }
