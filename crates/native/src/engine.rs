@@ -15,7 +15,7 @@ use crate::model::{Batch, Model, Row};
 use crate::pages::Pool;
 use crate::phases::{Phase, Phases};
 use crate::sampler::{Ask, Draw, Sampler};
-use crate::scheduler::{Limits, Pick, Plot, Slot, schedule};
+use crate::scheduler::{Limits, Plot, Schedule, Slot};
 use crate::threads::Threads;
 
 /// How the engine uses the machine.
@@ -151,7 +151,8 @@ struct Run<'e> {
     plots: Vec<Plot>,
     /// Tokens decoded for groves that were handed back.
     retired: usize,
-    // What follows is of the step in hand. The memory is kept.
+    // What follows is of the step in hand. The memory is kept: a step in which nobody begins or ends allocates nothing.
+    schedule: Schedule,
     batch: Batch,
     plans: Plans,
     asks: Vec<Ask>,
@@ -165,6 +166,7 @@ impl<'e> Run<'e> {
             engine,
             plots: Vec::new(),
             retired: 0,
+            schedule: Schedule::default(),
             batch: Batch::default(),
             asks: Vec::new(),
             sampler: Sampler::default(),
@@ -227,11 +229,13 @@ impl<'e> Run<'e> {
             plot.offer_held();
         }
         let Options { rows, chunk, .. } = self.engine.options;
-        let picks = schedule(&mut self.plots, &mut self.engine.pool, Limits { rows, chunk })
+        self.schedule
+            .choose(&mut self.plots, &mut self.engine.pool, Limits { rows, chunk })
             .map_err(|tokens| EngineError::KvMemory { tokens, limit: self.engine.pool.limit() * PAGE })?;
-        self.compute(&picks)?;
+        self.compute()?;
         self.engine.scratch.watch.lap(Phase::Sample);
-        for pick in &picks {
+        let picks = self.schedule.picks();
+        for pick in picks {
             let slot = &mut self.plots[pick.plot].slots[pick.slot];
             slot.computed = slot.table.len();
         }
@@ -247,11 +251,11 @@ impl<'e> Run<'e> {
     }
 
     /// Computes the picked rows and reads the logits of the sequences that are complete.
-    fn compute(&mut self, picks: &[Pick]) -> Result<(), EngineError> {
-        let Run { engine, plots, batch, plans, asks, sampler, .. } = self;
+    fn compute(&mut self) -> Result<(), EngineError> {
+        let Run { engine, plots, schedule, batch, plans, asks, sampler, .. } = self;
         batch.clear();
         asks.clear();
-        for pick in picks {
+        for pick in schedule.picks() {
             let plot = &plots[pick.plot];
             let slot = &plot.slots[pick.slot];
             let end = slot.table.len();
@@ -319,7 +323,7 @@ impl<'e> Run<'e> {
 impl Plot {
     /// Offers the steps that were told to wait, in the order of their positions.
     fn offer_held(&mut self) {
-        for slot in self.in_order() {
+        for slot in self.held() {
             if let Some(draw) = self.slots[slot].held.take() {
                 self.offer(slot, &draw);
             }
