@@ -221,7 +221,7 @@ impl Grove {
         }
         let end = &self.settings.reasoning_end;
         // Only a path that has just received the marker's last token can have closed its reasoning.
-        if sequence.reasoning && end.last() == Some(&token.token) && self.tree.path(id).ends_with(end) {
+        if sequence.reasoning && end.last() == Some(&token.token) && self.tree.ends_with(id, end) {
             self.tree.sequence_mut(id).reasoning = false;
         }
     }

@@ -158,6 +158,16 @@ impl Tree {
         self.gather(id, |s| &s.tokens)
     }
 
+    /// Does the path of a sequence end with these tokens? Asked while it grows, so it is not gathered for that.
+    pub(crate) fn ends_with(&self, id: SeqId, tokens: &[Token]) -> bool {
+        let part = |(id, end)| {
+            let sequence = self.get(id);
+            &sequence.tokens[..end - sequence.fork_at]
+        };
+        let backwards = self.lineage(id).flat_map(|at| part(at).iter().rev());
+        backwards.take(tokens.len()).eq(tokens.iter().rev())
+    }
+
     /// The entropy at every position of the path.
     pub fn entropies(&self, id: SeqId) -> Vec<f32> {
         self.gather(id, |s| &s.entropy)

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use eager_core::{Decoded, Engine, Forest, Grove, Next, Pulse, Settings};
 
-use crate::forward::{Forward, Scratch};
+use crate::forward::{Forward, Plans, Scratch};
 use crate::kernel::{Attention, KvType, PAGE};
 use crate::load::Config;
 use crate::model::{Batch, Model, Row};
 use crate::pages::Pool;
 use crate::phases::{Phase, Phases};
-use crate::sampler::{Ask, Draw, draw};
-use crate::scheduler::{Limits, Pick, Plot, Slot, schedule};
+use crate::sampler::{Ask, Draw, Sampler};
+use crate::scheduler::{Limits, Plot, Schedule, Slot};
 use crate::threads::Threads;
 
 /// How the engine uses the machine.
@@ -137,7 +137,7 @@ impl Engine for NativeEngine {
     type Error = EngineError;
 
     fn grow(&mut self, forest: &mut dyn Forest) -> Result<(), EngineError> {
-        let mut run = Run { engine: self, plots: Vec::new(), retired: 0 };
+        let mut run = Run::new(self);
         let result = run.until_done(forest);
         run.give_back(forest);
         result
@@ -151,9 +151,28 @@ struct Run<'e> {
     plots: Vec<Plot>,
     /// Tokens decoded for groves that were handed back.
     retired: usize,
+    // What follows is of the step in hand. The memory is kept: a step in which nobody begins or ends allocates nothing.
+    schedule: Schedule,
+    batch: Batch,
+    plans: Plans,
+    asks: Vec<Ask>,
+    sampler: Sampler,
 }
 
-impl Run<'_> {
+impl<'e> Run<'e> {
+    fn new(engine: &'e mut NativeEngine) -> Self {
+        Run {
+            plans: Plans::new(&engine.model),
+            engine,
+            plots: Vec::new(),
+            retired: 0,
+            schedule: Schedule::default(),
+            batch: Batch::default(),
+            asks: Vec::new(),
+            sampler: Sampler::default(),
+        }
+    }
+
     fn until_done(&mut self, forest: &mut dyn Forest) -> Result<(), EngineError> {
         loop {
             self.admit(forest)?;
@@ -210,16 +229,18 @@ impl Run<'_> {
             plot.offer_held();
         }
         let Options { rows, chunk, .. } = self.engine.options;
-        let picks = schedule(&mut self.plots, &mut self.engine.pool, Limits { rows, chunk })
+        self.schedule
+            .choose(&mut self.plots, &mut self.engine.pool, Limits { rows, chunk })
             .map_err(|tokens| EngineError::KvMemory { tokens, limit: self.engine.pool.limit() * PAGE })?;
-        let draws = self.compute(&picks)?;
+        self.compute()?;
         self.engine.scratch.watch.lap(Phase::Sample);
-        for pick in &picks {
+        let picks = self.schedule.picks();
+        for pick in picks {
             let slot = &mut self.plots[pick.plot].slots[pick.slot];
             slot.computed = slot.table.len();
         }
         let complete = picks.iter().filter(|p| p.completes);
-        for (pick, draw) in complete.zip(draws) {
+        for (pick, draw) in complete.zip(self.sampler.draws()) {
             self.plots[pick.plot].offer(pick.slot, draw);
         }
         for plot in &mut self.plots {
@@ -230,38 +251,34 @@ impl Run<'_> {
     }
 
     /// Computes the picked rows and reads the logits of the sequences that are complete.
-    fn compute(&mut self, picks: &[Pick]) -> Result<Vec<Draw>, EngineError> {
-        let mut batch = Batch::default();
-        for pick in picks {
-            let slot = &self.plots[pick.plot].slots[pick.slot];
+    fn compute(&mut self) -> Result<(), EngineError> {
+        let Run { engine, plots, schedule, batch, plans, asks, sampler, .. } = self;
+        batch.clear();
+        asks.clear();
+        for pick in schedule.picks() {
+            let plot = &plots[pick.plot];
+            let slot = &plot.slots[pick.slot];
             let end = slot.table.len();
-            let table = batch.tables.len();
+            let table = batch.tables.add(slot.table.pages());
             let row = |position| Row {
                 token: slot.tokens[position],
                 position,
                 table,
                 logits: pick.completes && position + 1 == end,
             };
-            batch.add(slot.table.pages(), (end - pick.tokens..end).map(row));
+            batch.add((end - pick.tokens..end).map(row));
+            if pick.completes {
+                let sequence = plot.grove.tree().get(slot.id);
+                let Settings { top_k, sampling, .. } = *plot.grove.settings();
+                asks.push(Ask { top_k, sampling, uniform: sequence.key.uniform(sequence.len()) });
+            }
         }
-        let ask = |pick: &Pick| {
-            let plot = &self.plots[pick.plot];
-            let sequence = plot.grove.tree().get(plot.slots[pick.slot].id);
-            let Settings { top_k, sampling, .. } = *plot.grove.settings();
-            Ask { top_k, sampling, uniform: sequence.key.uniform(sequence.len()) }
-        };
-        let asks: Vec<Ask> = picks.iter().filter(|p| p.completes).map(ask).collect();
-        let NativeEngine { model, options, threads, pool, scratch } = &mut *self.engine;
+        let NativeEngine { model, options, threads, pool, scratch } = &mut **engine;
         let isa = model.isa;
         scratch.watch.lap(Phase::Schedule);
         let mut pass = Forward { model, threads, kv: options.kv, pool, scratch };
-        let logits = pass.run(&batch);
-        let mut draws: Vec<Option<Draw>> = vec![None; asks.len()];
-        threads.chunks(&mut draws, 1, |_, row, into| {
-            into[0] = draw(isa, logits.row(row), &asks[row]);
-        });
-        let draws: Option<Vec<Draw>> = draws.into_iter().collect();
-        draws.ok_or(EngineError::NotANumber)
+        let logits = pass.run(batch, plans);
+        if sampler.read(threads, isa, logits, asks) { Ok(()) } else { Err(EngineError::NotANumber) }
     }
 
     /// Hands back the groves that are done, and those that nobody wants any more.
@@ -306,21 +323,21 @@ impl Run<'_> {
 impl Plot {
     /// Offers the steps that were told to wait, in the order of their positions.
     fn offer_held(&mut self) {
-        for slot in self.in_order() {
+        for slot in self.held() {
             if let Some(draw) = self.slots[slot].held.take() {
-                self.offer(slot, draw);
+                self.offer(slot, &draw);
             }
         }
         self.take_orders();
     }
 
     /// Lets the grove decide one step.
-    fn offer(&mut self, slot: usize, draw: Draw) {
+    fn offer(&mut self, slot: usize, draw: &Draw) {
         let slot = &mut self.slots[slot];
         match self.grove.offer(slot.id, &Decoded { top: &draw.top, sampled: draw.sampled }) {
             Next::Feed(token) => slot.tokens.push(token),
             Next::Done => slot.finished = true,
-            Next::Wait => slot.held = Some(draw),
+            Next::Wait => slot.held = Some(draw.clone()),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::kernel::{
 };
 use crate::load::LayerShape;
 use crate::mixture::Mixing;
-use crate::model::{Batch, FeedForward, Layer, Model, Row};
+use crate::model::{Batch, FeedForward, Layer, Model};
 use crate::pages::{PageId, Pool};
 use crate::phases::{Phase, Stopwatch};
 use crate::shared_slice::SharedSlice;
@@ -56,30 +56,38 @@ impl<'a> Residual<'a> {
 }
 
 /// Who sees what: one for all layers, unless some have windows.
-struct Seen<'a> {
+#[derive(Debug)]
+struct Seen {
     window: Option<usize>,
-    plan: Plan<'a>,
+    plan: Plan,
     /// Where the pages are that somebody sees.
     pages: Vec<*const u8>,
 }
 
-/// Of all kinds of layers.
-struct Plans<'a>(Vec<Seen<'a>>);
+/// Of all kinds of layers. The memory is kept from step to step.
+#[derive(Debug)]
+pub(crate) struct Plans(Vec<Seen>);
 
-impl<'a> Plans<'a> {
-    fn new(model: &Model, kv: KvType, pool: &Pool, batch: &Batch<'a>) -> Self {
-        let mut plans: Vec<Seen<'a>> = Vec::new();
+impl Plans {
+    pub fn new(model: &Model) -> Self {
+        let mut plans: Vec<Seen> = Vec::new();
         for LayerShape { window, .. } in model.layers.iter().map(|layer| layer.shape) {
             if plans.iter().all(|seen| seen.window != window) {
-                let plan = batch.plan(window, model.attention(kv).group());
-                let pages = plan.pages().into_iter().map(|id| pool.data(id).as_ptr()).collect();
-                plans.push(Seen { window, plan, pages });
+                plans.push(Seen { window, plan: Plan::default(), pages: Vec::new() });
             }
         }
         Plans(plans)
     }
 
-    fn of(&self, layer: &Layer) -> &Seen<'a> {
+    fn work_out(&mut self, queries: usize, pool: &Pool, batch: &Batch) {
+        for Seen { window, plan, pages } in &mut self.0 {
+            batch.plan(*window, queries, plan);
+            pages.clear();
+            pages.extend(plan.pages().iter().map(|&id| pool.data(id).as_ptr()));
+        }
+    }
+
+    fn of(&self, layer: &Layer) -> &Seen {
         let found = self.0.iter().find(|seen| seen.window == layer.shape.window);
         found.expect("there is a plan for the window of every layer")
     }
@@ -96,11 +104,13 @@ pub(crate) struct Forward<'a> {
 
 impl Forward<'_> {
     /// Computes the batch, stores its keys and values, and returns the logits of the rows that asked, in order.
-    pub fn run(&mut self, batch: &Batch<'_>) -> &Results {
+    pub fn run(&mut self, batch: &Batch, plans: &mut Plans) -> &Results {
         self.embed(batch);
         self.angles(batch);
-        let (layers, size) = (&self.model.layers, self.model.attention(self.kv).page_bytes());
-        let plans = Plans::new(self.model, self.kv, self.pool, batch);
+        let (layers, attention) = (&self.model.layers, self.model.attention(self.kv));
+        let size = attention.page_bytes();
+        plans.work_out(attention.group(), self.pool, batch);
+        let plans = &*plans;
         // What a layer's attention will read.
         let read = |index: usize| match layers.get(index) {
             Some(layer) => Ahead::new(&plans.of(layer).pages, index * size, size),
@@ -123,7 +133,7 @@ impl Forward<'_> {
         self.logits(batch)
     }
 
-    fn embed(&mut self, batch: &Batch<'_>) {
+    fn embed(&mut self, batch: &Batch) {
         let (model, hidden) = (self.model, &mut self.scratch.hidden);
         hidden.resize(batch.rows.len(), model.config.hidden);
         let hidden = hidden.shared();
@@ -135,7 +145,7 @@ impl Forward<'_> {
     }
 
     /// The rotations of every row's position, once for all layers.
-    fn angles(&mut self, batch: &Batch<'_>) {
+    fn angles(&mut self, batch: &Batch) {
         let scale = self.model.config.rope_scale;
         let Scratch { cos, sin, .. } = &mut *self.scratch;
         cos.clear();
@@ -154,8 +164,8 @@ impl Forward<'_> {
         &mut self,
         index: usize,
         layer: &Layer,
-        batch: &Batch<'_>,
-        plan: &Plan<'_>,
+        batch: &Batch,
+        plan: &Plan,
         before: Residual<'_>,
         [now, next]: [&Ahead<'_>; 2],
     ) {
@@ -178,14 +188,14 @@ impl Forward<'_> {
         let query_scales = query_scales.at_least(batch.rows.len() * config.heads);
         let (rows, encoded, pages) = (product.shared(), SharedSlice::new(tokens), self.pool.shared());
         let (codes, scales) = (SharedSlice::new(queries), SharedSlice::new(query_scales));
-        let page_of = |row: &Row| batch.tables[row.table][row.position / PAGE];
         let stretches = &batch.same_page;
         let share = stretches.len().div_ceil(TASKS_PER_THREAD * threads.count()).max(1);
         threads.run(stretches.len().div_ceil(share), |_, task| {
             let own = &stretches[task * share..stretches.len().min((task + 1) * share)];
             for rows in own {
                 let row = &batch.rows[rows.start];
-                attention.expect(pages.address(page_of(row)).wrapping_add(index * size), row.position % PAGE);
+                attention
+                    .expect(pages.address(batch.page(row)).wrapping_add(index * size), row.position % PAGE);
             }
             for at in own.iter().cloned().flatten() {
                 // SAFETY: every row is in one task only, as are all rows that write to the same page.
@@ -214,7 +224,7 @@ impl Forward<'_> {
                 attention.encode(isa, &qkv[q..], encoded);
                 let row = &batch.rows[at];
                 // SAFETY: as above.
-                let page = unsafe { pages.page(page_of(row)) };
+                let page = unsafe { pages.page(batch.page(row)) };
                 attention.store(&mut page[index * size..][..size], row.position % PAGE, encoded);
             }
         });
@@ -282,10 +292,10 @@ impl Forward<'_> {
         });
     }
 
-    fn logits(&mut self, batch: &Batch<'_>) -> &Results {
+    fn logits(&mut self, batch: &Batch) -> &Results {
         let (model, isa) = (self.model, self.model.isa);
         let eps = model.config.rms_eps;
-        let asked: Vec<usize> = (0..batch.rows.len()).filter(|&at| batch.rows[at].logits).collect();
+        let asked = &batch.asked;
         let Scratch { watch, hidden, input, product, .. } = &mut *self.scratch;
         let output = model.output.as_ref().unwrap_or(&model.embedding);
         input.fill(self.threads, isa, asked.len(), output, |row, into| {

@@ -97,7 +97,7 @@ impl Mixing {
             |(at, route): (usize, &Route)| Visit { row: at / used, rank: at % used, expert: route.expert };
         self.visits.clear();
         self.visits.extend(self.routes.iter().enumerate().map(visit));
-        self.visits.sort_by_key(|visit| visit.expert);
+        self.visits.sort_unstable_by_key(|visit| (visit.expert, visit.row, visit.rank));
         self.groups.clear();
         self.places.resize(self.routes.len(), 0);
         for (at, visit) in self.visits.iter().enumerate() {

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::kernel::{Attention, Isa, KvType, PAGE, Packed, Plan, View};
+use crate::kernel::{Attention, Isa, KvType, PAGE, Packed, Plan, Tables, View};
 use crate::load::{Checkpoint, Config, LayerShape, LoadError};
 use crate::mixture::Mixture;
 use crate::pages::PageId;
@@ -68,19 +68,28 @@ pub(crate) struct Row {
     pub logits: bool,
 }
 
-/// Rows of one step, with the page tables they refer to. Every row's own slot is in its table already.
+/// Rows of one step, with the page tables they refer to. Every row's own slot is in its table already. The memory is kept for
+/// the next step.
 #[derive(Debug, Default)]
-pub(crate) struct Batch<'a> {
+pub(crate) struct Batch {
     pub rows: Vec<Row>,
-    pub tables: Vec<&'a [PageId]>,
+    pub tables: Tables,
     /// Stretches of rows that write to the same page, of which each row is in one.
     pub same_page: Vec<Range<usize>>,
+    /// The rows whose logits are asked for.
+    pub asked: Vec<usize>,
 }
 
-impl<'a> Batch<'a> {
+impl Batch {
+    pub fn clear(&mut self) {
+        self.rows.clear();
+        self.tables.clear();
+        self.same_page.clear();
+        self.asked.clear();
+    }
+
     /// Adds the rows of one sequence, whose page table is its own from the first of them on.
-    pub fn add(&mut self, table: &'a [PageId], rows: impl Iterator<Item = Row>) {
-        self.tables.push(table);
+    pub fn add(&mut self, rows: impl Iterator<Item = Row>) {
         for row in rows {
             let at = self.rows.len();
             let page = |row: &Row| row.position / PAGE;
@@ -90,18 +99,26 @@ impl<'a> Batch<'a> {
                 }
                 _ => self.same_page.push(at..at + 1),
             }
+            if row.logits {
+                self.asked.push(at);
+            }
             self.rows.push(row);
         }
     }
 
-    /// Who sees what in layers with this window, where so many queries share a head of keys and values.
-    pub fn plan(&self, window: Option<usize>, queries: usize) -> Plan<'a> {
+    /// The page that a row's keys and values are in.
+    pub fn page(&self, row: &Row) -> PageId {
+        self.tables.pages(row.table)[row.position / PAGE]
+    }
+
+    /// Works out who sees what in layers with this window, where so many queries share a head of keys and values.
+    pub fn plan(&self, window: Option<usize>, queries: usize, plan: &mut Plan) {
         let view = |(at, row): (usize, &Row)| {
             let len = row.position + 1;
             let first = window.map_or(0, |window| len.saturating_sub(window));
-            View { row: at, pages: self.tables[row.table], first, len }
+            View { row: at, table: row.table, first, len }
         };
-        Plan::new(self.rows.iter().enumerate().map(view).collect(), queries)
+        plan.work_out(&self.tables, self.rows.iter().enumerate().map(view), queries);
     }
 }
 

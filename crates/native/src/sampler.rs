@@ -1,8 +1,12 @@
 //! From logits to the most likely tokens and a sampled one.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use eager_core::{Candidate, Sampling, Token};
 
-use crate::kernel::{Isa, Survey, above, best, survey};
+use crate::kernel::{Isa, Ranking, Results, Survey};
+use crate::shared_slice::SharedSlice;
+use crate::threads::Threads;
 
 /// Where the most likely tokens do not hold what top-p keeps, so many times as many are looked at.
 const MORE: usize = 16;
@@ -12,6 +16,13 @@ const MORE: usize = 16;
 pub(crate) struct Draw {
     pub top: Vec<Candidate>,
     pub sampled: Candidate,
+}
+
+impl Draw {
+    /// One that is yet to be made.
+    fn blank() -> Self {
+        Draw { top: Vec::new(), sampled: Candidate { token: 0, logprob: 0.0 } }
+    }
 }
 
 /// What is wanted of a row of logits.
@@ -24,67 +35,118 @@ pub(crate) struct Ask {
     pub uniform: f64,
 }
 
-/// Reads one row of logits. `None` when they are not numbers.
-pub(crate) fn draw(isa: Isa, logits: &[f32], ask: &Ask) -> Option<Draw> {
-    // A temperature so low that its inverse overflows is as good as none.
-    let inverse = 1.0 / ask.sampling.temperature;
-    let greedy = ask.sampling.temperature <= 0.0 || !inverse.is_finite();
-    let scale = if greedy { 1.0 } else { inverse };
-    let found = survey(isa, logits, ask.top_k.max(1), scale);
-    let top = found.best.first()?.1;
-    if !(top.is_finite() && found.total.is_finite()) {
-        return None;
-    }
-    let log_total = f64::from(top) + found.total.ln();
-    let candidate =
-        |(token, logit): (Token, f32)| Candidate { token, logprob: (f64::from(logit) - log_total) as f32 };
-    let sampled = if greedy { found.best[0] } else { sample(isa, logits, scale, ask, &found) };
-    Some(Draw {
-        top: found.best.iter().take(ask.top_k).copied().map(candidate).collect(),
-        sampled: candidate(sampled),
-    })
+/// Reads the logits of a step. Its memory is kept for the next.
+#[derive(Debug, Default)]
+pub(crate) struct Sampler {
+    draws: Vec<Draw>,
+    /// Of every thread.
+    readers: Vec<Reader>,
 }
 
-/// Draws from the distribution after temperature, top-k, top-p and min-p, in this order.
-fn sample(isa: Isa, logits: &[f32], scale: f32, ask: &Ask, found: &Survey) -> (Token, f32) {
-    let sampling = &ask.sampling;
-    let top = found.best[0].1;
-    let weight = |logit: f32| f64::from((logit - top) * scale).exp();
-    let (top_p, least) = (f64::from(sampling.top_p), f64::from(sampling.min_p));
-    let from_all = |sorted: &[(Token, f32)], everything: f64| {
-        pick(sorted, &nucleus(sorted, weight, everything * top_p, least), ask.uniform)
-    };
-    if (1..logits.len()).contains(&sampling.top_k) {
-        let sorted = match found.best.get(..sampling.top_k) {
-            Some(best) => best.to_vec(),
-            None => best(isa, logits, sampling.top_k),
+impl Sampler {
+    /// Reads as many rows as are asked about. False when some are not numbers.
+    pub fn read(&mut self, threads: &Threads, isa: Isa, logits: &Results, asks: &[Ask]) -> bool {
+        self.draws.resize_with(asks.len(), Draw::blank);
+        self.readers.resize_with(threads.count(), Reader::default);
+        let readers = SharedSlice::new(&mut self.readers);
+        let sound = AtomicBool::new(true);
+        threads.chunks(&mut self.draws, 1, |worker, row, into| {
+            // SAFETY: a worker runs one task at a time.
+            let reader = unsafe { &mut readers.part(worker..worker + 1)[0] };
+            if reader.read(isa, logits.row(row), &asks[row], &mut into[0]).is_none() {
+                sound.store(false, Ordering::Relaxed);
+            }
+        });
+        sound.into_inner()
+    }
+
+    /// What was drawn, in the order in which it was asked for.
+    pub fn draws(&self) -> &[Draw] {
+        &self.draws
+    }
+}
+
+/// Reads one row of logits at a time.
+#[derive(Debug, Default)]
+struct Reader {
+    found: Survey,
+    ranking: Ranking,
+    /// Of those tokens that are kept, the weight that each holds together with all before it.
+    running: Vec<f64>,
+}
+
+impl Reader {
+    /// `None` when the logits are not numbers.
+    fn read(&mut self, isa: Isa, logits: &[f32], ask: &Ask, into: &mut Draw) -> Option<()> {
+        // A temperature so low that its inverse overflows is as good as none.
+        let inverse = 1.0 / ask.sampling.temperature;
+        let greedy = ask.sampling.temperature <= 0.0 || !inverse.is_finite();
+        let scale = if greedy { 1.0 } else { inverse };
+        self.found.look(isa, logits, ask.top_k.max(1), scale);
+        let best = *self.found.best.first()?;
+        if !(best.1.is_finite() && self.found.total.is_finite()) {
+            return None;
+        }
+        let log_total = f64::from(best.1) + self.found.total.ln();
+        let candidate = |(token, logit): (Token, f32)| Candidate {
+            token,
+            logprob: (f64::from(logit) - log_total) as f32,
         };
-        return from_all(&sorted, sorted.iter().map(|&(_, logit)| weight(logit)).sum());
+        into.top.clear();
+        into.top.extend(self.found.best.iter().take(ask.top_k).copied().map(candidate));
+        into.sampled = candidate(if greedy { best } else { self.sample(isa, logits, scale, ask) });
+        Some(())
     }
-    let enough = found.scaled * top_p;
-    // Nearly always a few tokens hold all that top-p keeps; only when they do not is more of the vocabulary looked at.
-    let few = nucleus(&found.best, weight, enough, least);
-    if few.len() < found.best.len() {
-        return pick(&found.best, &few, ask.uniform);
-    }
-    let count = MORE * few.len();
-    // None of the others weighs more than the last of these.
-    let at_most = few[few.len() - 1] + (count - few.len()) as f64 * weight(found.best[few.len() - 1].1);
-    let more = || {
-        let more = best(isa, logits, count);
-        let kept = nucleus(&more, weight, enough, least);
-        (kept.len() < more.len()).then(|| pick(&more, &kept, ask.uniform))
-    };
-    (at_most >= enough).then(more).flatten().unwrap_or_else(|| {
+
+    /// Draws from the distribution after temperature, top-k, top-p and min-p, in this order.
+    fn sample(&mut self, isa: Isa, logits: &[f32], scale: f32, ask: &Ask) -> (Token, f32) {
+        let Reader { found, ranking, running } = self;
+        let sampling = &ask.sampling;
+        let top = found.best[0].1;
+        let weight = |logit: f32| f64::from((logit - top) * scale).exp();
+        let (top_p, least) = (f64::from(sampling.top_p), f64::from(sampling.min_p));
+        if (1..logits.len()).contains(&sampling.top_k) {
+            let sorted = match found.best.get(..sampling.top_k) {
+                Some(best) => best,
+                None => ranking.best(isa, logits, sampling.top_k),
+            };
+            let everything: f64 = sorted.iter().map(|&(_, logit)| weight(logit)).sum();
+            nucleus(sorted, weight, everything * top_p, least, running);
+            return pick(sorted, running, ask.uniform);
+        }
+        let enough = found.scaled * top_p;
+        // Nearly always a few tokens hold all that top-p keeps; only when they do not is more of the vocabulary looked at.
+        let few = nucleus(&found.best, weight, enough, least, running);
+        if few < found.best.len() {
+            return pick(&found.best, running, ask.uniform);
+        }
+        let count = MORE * few;
+        // None of the others weighs more than the last of these.
+        let at_most = running[few - 1] + (count - few) as f64 * weight(found.best[few - 1].1);
+        if at_most >= enough {
+            let more = ranking.best(isa, logits, count);
+            if nucleus(more, weight, enough, least, running) < more.len() {
+                return pick(more, running, ask.uniform);
+            }
+        }
         // If all that weigh less were left out, top-p would still have enough. Half of that is well clear of rounding.
         let lightest = 0.5 * ((found.scaled - enough) / logits.len() as f64).max(least);
-        from_all(&above(logits, top + lightest.ln() as f32 / scale), found.scaled)
-    })
+        let all = ranking.above(logits, top + lightest.ln() as f32 / scale);
+        nucleus(all, weight, enough, least, running);
+        pick(all, running, ask.uniform)
+    }
 }
 
-/// Of those of the sorted tokens that are kept, the weight that each holds together with all before it.
-fn nucleus(sorted: &[(Token, f32)], weight: impl Fn(f32) -> f64, enough: f64, least: f64) -> Vec<f64> {
-    let mut running = Vec::with_capacity(sorted.len());
+/// Leaves in `running`, of those of the sorted tokens that are kept, the weight that each holds together with all before it,
+/// and says how many they are.
+fn nucleus(
+    sorted: &[(Token, f32)],
+    weight: impl Fn(f32) -> f64,
+    enough: f64,
+    least: f64,
+    running: &mut Vec<f64>,
+) -> usize {
+    running.clear();
     let mut mass = 0.0;
     for &(_, logit) in sorted {
         let w = weight(logit);
@@ -94,7 +156,7 @@ fn nucleus(sorted: &[(Token, f32)], weight: impl Fn(f32) -> f64, enough: f64, le
         mass += w;
         running.push(mass);
     }
-    running
+    running.len()
 }
 
 /// The token at which the running weight passes this share of all.
@@ -110,6 +172,11 @@ mod tests {
     use super::*;
     use eager_core::Key;
     use proptest::prelude::*;
+
+    fn draw(reader: &mut Reader, isa: Isa, logits: &[f32], ask: &Ask) -> Option<Draw> {
+        let mut draw = Draw::blank();
+        reader.read(isa, logits, ask, &mut draw).map(|()| draw)
+    }
 
     /// The distribution that the settings describe, by the book: sorted, each filter a plain loop.
     fn distribution(logits: &[f32], sampling: &Sampling) -> Vec<(Token, f64)> {
@@ -154,8 +221,10 @@ mod tests {
             let sampling = Sampling { temperature, top_p, top_k, min_p };
             let ask = Ask { top_k: 20, sampling, uniform };
             let shares = distribution(&logits, &sampling);
+            // Used again and again, as in a run: what an earlier row left must not show.
+            let mut reader = Reader::default();
             for isa in Isa::available() {
-                let drawn = draw(isa, &logits, &ask).unwrap();
+                let drawn = draw(&mut reader, isa, &logits, &ask).unwrap();
                 let mut passed = 0.0;
                 let at = shares.iter().position(|(token, share)| {
                     passed += share;
@@ -182,8 +251,8 @@ mod tests {
     fn logits_that_are_no_numbers_give_nothing() {
         let ask = Ask { top_k: 2, sampling: Sampling::default(), uniform: 0.5 };
         for bad in [f32::NAN, f32::INFINITY] {
-            assert!(draw(Isa::detect(), &[0.0, bad, 1.0], &ask).is_none());
+            assert!(draw(&mut Reader::default(), Isa::detect(), &[0.0, bad, 1.0], &ask).is_none());
         }
-        assert!(draw(Isa::detect(), &[f32::NEG_INFINITY; 3], &ask).is_none());
+        assert!(draw(&mut Reader::default(), Isa::detect(), &[f32::NEG_INFINITY; 3], &ask).is_none());
     }
 }

@@ -67,6 +67,11 @@ impl Slot {
         !self.finished && self.held.is_none()
     }
 
+    /// What sequences of a grove are ordered by.
+    fn precedence(&self) -> (usize, SeqId) {
+        (self.tokens.len(), self.id)
+    }
+
     /// Waits for memory after its pages were taken.
     pub fn is_set_aside(&self) -> bool {
         self.evicted && !self.finished
@@ -115,11 +120,11 @@ impl Plot {
         self.slots.iter().filter(|s| s.is_runnable()).count()
     }
 
-    /// The slots of live sequences, in order of precedence.
-    pub fn in_order(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.slots.len()).filter(|&i| !self.slots[i].finished).collect();
-        order.sort_by_key(|&i| (self.slots[i].tokens.len(), self.slots[i].id));
-        order
+    /// The slots of sequences whose last step is not decided yet, in order of precedence.
+    pub fn held(&self) -> Vec<usize> {
+        let mut held: Vec<usize> = (0..self.slots.len()).filter(|&i| self.slots[i].held.is_some()).collect();
+        held.sort_by_key(|&i| self.slots[i].precedence());
+        held
     }
 
     /// The relative with which a slot shares most.
@@ -153,55 +158,90 @@ struct Source {
     promised: usize,
 }
 
-/// Chooses the rows of the next step and makes room for them.
-///
-/// Whoever has pages goes on; whoever has none comes in where there is room to spare. Only when nobody else can run does
-/// a sequence get pages at the cost of another, for every such change means computing a path again. The error is the
-/// length of a sequence that does not fit though it has all pages to itself.
-pub(crate) fn schedule(plots: &mut [Plot], pool: &mut Pool, limits: Limits) -> Result<Vec<Pick>, usize> {
-    let in_order =
-        |(p, plot): (usize, &Plot)| plot.in_order().into_iter().map(move |s| (p, s)).collect::<Vec<_>>();
-    let order: Vec<(usize, usize)> = plots.iter().enumerate().flat_map(in_order).collect();
-    let (resident, absent): (Vec<_>, Vec<_>) =
-        order.into_iter().partition(|&(p, s)| plots[p].slots[s].table.len() > 0);
-    // A long step makes those wait who have a token to come; without them, the longer it is the faster a prompt is done.
-    let decodes = |&(p, s): &(usize, usize)| {
-        let slot: &Slot = &plots[p].slots[s];
-        slot.is_runnable() && slot.missing() == 1
-    };
-    let chunk = if resident.iter().any(decodes) { limits.chunk } else { limits.rows };
-    let mut step = Step { plots, pool, chunk, rows: limits.rows, picks: Vec::new() };
-    for (at, &who) in resident.iter().enumerate() {
-        // Those before it that do not run are waiting; they are disturbed only for the sake of somebody who can run.
-        let first = step.picks.is_empty();
-        let before = if first { &resident[..at] } else { &[] };
-        if step.is_runnable(who) && !step.pick(who, &[before, &resident[at + 1..]].concat()) {
-            if first {
+/// A sequence: its plot, and its slot there.
+type Who = (usize, usize);
+
+/// The rows of a step. Its memory is kept for the next.
+#[derive(Debug, Default)]
+pub(crate) struct Schedule {
+    /// Live sequences that have pages, in order of precedence.
+    resident: Vec<Who>,
+    /// Those without that want to run.
+    absent: Vec<Who>,
+    picks: Vec<Pick>,
+}
+
+impl Schedule {
+    /// Who runs, in the order in which strategies want to decide: by position.
+    pub fn picks(&self) -> &[Pick] {
+        &self.picks
+    }
+
+    /// Chooses the rows of the next step and makes room for them.
+    ///
+    /// Whoever has pages goes on; whoever has none comes in where there is room to spare. Only when nobody else can run does
+    /// a sequence get pages at the cost of another, for every such change means computing a path again. The error is the
+    /// length of a sequence that does not fit though it has all pages to itself.
+    pub fn choose(&mut self, plots: &mut [Plot], pool: &mut Pool, limits: Limits) -> Result<(), usize> {
+        self.list(plots);
+        let Schedule { resident, absent, picks } = self;
+        // A long step makes those wait who have a token to come; without them, the longer it is the faster a prompt is done.
+        let decodes = |&(p, s): &Who| {
+            let slot: &Slot = &plots[p].slots[s];
+            slot.is_runnable() && slot.missing() == 1
+        };
+        let chunk = if resident.iter().any(decodes) { limits.chunk } else { limits.rows };
+        let mut step = Step { plots, pool, chunk, rows: limits.rows, picks };
+        for (at, &who) in resident.iter().enumerate() {
+            // Those before it that do not run are waiting; they are disturbed only for the sake of somebody who can run.
+            let first = step.picks.is_empty();
+            let before = if first { &resident[..at] } else { &[] };
+            if step.is_runnable(who) && !step.pick(who, before.iter().chain(&resident[at + 1..])) {
+                if first {
+                    return Err(step.tokens(who));
+                }
+                break;
+            }
+        }
+        let going = step.picks.len();
+        for &who in &*absent {
+            if step.rows == 0 {
+                break;
+            }
+            let forced = step.picks.is_empty();
+            let came = step.bring_in(who, going, forced);
+            if came && step.pick(who, if forced { resident.iter() } else { [].iter() }) {
+                continue;
+            }
+            // Nobody keeps pages without running: whoever runs would have to copy what it shares with them.
+            step.leave(who);
+            if forced {
                 return Err(step.tokens(who));
             }
-            break;
+        }
+        picks.sort_unstable_by_key(|p| (p.plot, plots[p.plot].slots[p.slot].precedence()));
+        Ok(())
+    }
+
+    /// Lists everybody anew.
+    fn list(&mut self, plots: &[Plot]) {
+        let Schedule { resident, absent, picks } = self;
+        resident.clear();
+        absent.clear();
+        picks.clear();
+        for (p, plot) in plots.iter().enumerate() {
+            for (s, slot) in plot.slots.iter().enumerate().filter(|(_, slot)| !slot.finished) {
+                if slot.table.len() > 0 {
+                    resident.push((p, s));
+                } else if slot.is_runnable() {
+                    absent.push((p, s));
+                }
+            }
+        }
+        for all in [resident, absent] {
+            all.sort_unstable_by_key(|&(p, s)| (p, plots[p].slots[s].precedence()));
         }
     }
-    let going = step.picks.len();
-    for &who in absent.iter().filter(|&&who| step.is_runnable(who)).collect::<Vec<_>>() {
-        if step.rows == 0 {
-            break;
-        }
-        let forced = step.picks.is_empty();
-        let came = step.bring_in(who, going, forced);
-        if came && step.pick(who, if forced { &resident } else { &[] }) {
-            continue;
-        }
-        // Nobody keeps pages without running: whoever runs would have to copy what it shares with them.
-        step.leave(who);
-        if forced {
-            return Err(step.tokens(who));
-        }
-    }
-    let mut picks = step.picks;
-    // Strategies want to decide in order of position.
-    picks.sort_by_key(|p| (p.plot, plots[p.plot].slots[p.slot].tokens.len(), plots[p.plot].slots[p.slot].id));
-    Ok(picks)
 }
 
 /// A step in the making.
@@ -212,24 +252,24 @@ struct Step<'a> {
     chunk: usize,
     /// Rows left.
     rows: usize,
-    picks: Vec<Pick>,
+    picks: &'a mut Vec<Pick>,
 }
 
 impl Step<'_> {
-    fn is_runnable(&self, (plot, slot): (usize, usize)) -> bool {
+    fn is_runnable(&self, (plot, slot): Who) -> bool {
         self.plots[plot].slots[slot].is_runnable()
     }
 
-    fn tokens(&self, (plot, slot): (usize, usize)) -> usize {
+    fn tokens(&self, (plot, slot): Who) -> usize {
         self.plots[plot].slots[slot].tokens.len()
     }
 
-    fn leave(&mut self, (plot, slot): (usize, usize)) {
+    fn leave(&mut self, (plot, slot): Who) {
         self.plots[plot].slots[slot].clear(self.pool);
     }
 
     /// Gives a sequence without pages what its relatives have in common with it, if it is worth running now.
-    fn bring_in(&mut self, (plot, slot): (usize, usize), going: usize, forced: bool) -> bool {
+    fn bring_in(&mut self, (plot, slot): Who, going: usize, forced: bool) -> bool {
         let Source { slot: source, shared, promised } = self.plots[plot].source(slot);
         // Waiting for a relative is cheaper than computing the same twice.
         if !forced && promised > shared {
@@ -246,12 +286,12 @@ impl Step<'_> {
     }
 
     /// Takes a sequence into the step, with pages from `victims` (the last first) where it must.
-    fn pick(&mut self, (plot, slot): (usize, usize), victims: &[(usize, usize)]) -> bool {
+    fn pick<'v>(&mut self, (plot, slot): Who, victims: impl DoubleEndedIterator<Item = &'v Who>) -> bool {
         let tokens = self.plots[plot].slots[slot].missing().min(self.chunk).min(self.rows);
         if tokens == 0 {
             return false;
         }
-        let mut victims = victims.iter().rev();
+        let mut victims = victims.rev();
         loop {
             let needed = self.plots[plot].slots[slot].table.pages_to_grow(self.pool, tokens);
             if needed <= self.pool.available() {
@@ -318,12 +358,13 @@ mod tests {
         let mut pool = Pool::new(100, 64);
         let limits = Limits { rows: 256, chunk: 64 };
         let rows = |plots: &mut [Plot], pool: &mut Pool| -> Vec<usize> {
-            let picks = schedule(plots, pool, limits).unwrap();
-            for pick in &picks {
+            let mut schedule = Schedule::default();
+            schedule.choose(plots, pool, limits).unwrap();
+            for pick in schedule.picks() {
                 let slot = &mut plots[pick.plot].slots[pick.slot];
                 slot.computed = slot.table.len();
             }
-            picks.iter().map(|pick| pick.tokens).collect()
+            schedule.picks().iter().map(|pick| pick.tokens).collect()
         };
         let mut plots = vec![plot(300)];
         assert_eq!(rows(&mut plots, &mut pool), [256]);

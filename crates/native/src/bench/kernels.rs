@@ -3,7 +3,7 @@
 use eager_core::Key;
 
 use crate::kernel::{
-    Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, Results, Step, View, matmul,
+    Answers, Attention, Input, Isa, KvType, PAGE, Packed, Plan, Results, Step, Tables, View, matmul,
 };
 use crate::load::{DType, Tensor};
 use crate::pages::{Pool, Table};
@@ -80,6 +80,8 @@ pub struct Attend {
     shape: Attention,
     pool: Pool,
     branches: Vec<Table>,
+    tables: Tables,
+    plan: Plan,
     queries: Vec<i32>,
     scales: Vec<f32>,
     answers: Answers,
@@ -121,6 +123,8 @@ impl Attend {
             shape,
             pool,
             branches: tables,
+            tables: Tables::default(),
+            plan: Plan::default(),
             queries,
             scales,
             answers: Answers::default(),
@@ -130,23 +134,23 @@ impl Attend {
 
     /// Answers every branch's queries, [`LAYERS`](Self::LAYERS) times over.
     pub fn run(&mut self) -> f32 {
-        let view = |(row, table): (usize, &Table)| (row, table.len());
-        let views = self.branches.iter().enumerate();
-        let views = views
-            .map(|b| (view(b), b.1.pages()))
-            .map(|((row, len), pages)| View { row, pages, first: 0, len })
-            .collect();
-        let plan = Plan::new(views, self.shape.group());
+        let (tables, plan) = (&mut self.tables, &mut self.plan);
+        tables.clear();
+        for table in &self.branches {
+            tables.add(table.pages());
+        }
+        let view = |(row, table): (usize, &Table)| View { row, table: row, first: 0, len: table.len() };
+        plan.work_out(tables, self.branches.iter().enumerate().map(view), self.shape.group());
+        let plan = &*plan;
         let pool = &self.pool;
         let page = |id| pool.data(id);
-        let step =
-            Step { shape: &self.shape, plan: &plan, page, queries: &self.queries, scales: &self.scales };
+        let step = Step { shape: &self.shape, plan, page, queries: &self.queries, scales: &self.scales };
         for _ in 0..Self::LAYERS {
             self.answers.find(&self.threads, self.isa, &step);
             let (answers, out) = (&self.answers, self.out.shared());
             self.threads.run(self.branches.len(), |_, row| {
                 // SAFETY: every row is in one task only.
-                answers.merge(self.isa, &self.shape, &plan, None, row, unsafe { out.row(row) });
+                answers.merge(self.isa, &self.shape, plan, None, row, unsafe { out.row(row) });
             });
         }
         self.out.row(0)[0]

@@ -32,7 +32,7 @@ mod unit;
 
 pub(crate) use ahead::Ahead;
 pub use attention::KvType;
-pub(crate) use attention::{Answers, Attention, PAGE, Plan, Step, View};
+pub(crate) use attention::{Answers, Attention, PAGE, Plan, Step, Tables, View};
 pub(crate) use buffer::Buffer;
 pub(crate) use input::Input;
 pub use isa::Isa;
@@ -41,6 +41,6 @@ pub(crate) use passing::{Patches, Product, Together, matmul_passing};
 pub(crate) use results::Results;
 pub(crate) use route::{Route, route};
 pub(crate) use rows::{Gate, add, limited_swiglu, rms_norm, rms_norm_in_place, rope, swiglu};
-pub(crate) use survey::{Survey, above, best, survey};
+pub(crate) use survey::{Ranking, Survey};
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) use unit::amx;

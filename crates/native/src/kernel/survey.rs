@@ -12,7 +12,7 @@ const BLOCK: usize = 64 * LANES;
 const STRIDE: usize = 4 * LANES;
 
 /// What a row of logits holds.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Survey {
     /// The tokens of highest logit with their logits, best first; among equals the lower number comes first.
     pub best: Vec<(u32, f32)>,
@@ -22,29 +22,31 @@ pub(crate) struct Survey {
     pub scaled: f64,
 }
 
-/// Looks for the best `count` tokens, one or more, and sums the weights.
-pub(crate) fn survey(isa: Isa, logits: &[f32], count: usize, scale: f32) -> Survey {
-    debug_assert!(count > 0 && !logits.is_empty());
-    let mut found = Survey { best: Vec::with_capacity(count + 1), total: 0.0, scaled: 0.0 };
-    let mut top = f32::NEG_INFINITY;
-    for (block, logits) in logits.chunks(BLOCK).enumerate() {
-        collect(isa, logits, block * BLOCK, count, &mut found.best);
-        let best = found.best.first().map_or(top, |best| best.1);
-        if best > top {
-            // What was summed so far was relative to another top.
-            let shrink = f64::from(top) - f64::from(best);
-            found.total *= shrink.exp();
-            found.scaled *= (shrink * f64::from(scale)).exp();
-            top = best;
+impl Survey {
+    /// Looks for the best `count` tokens, one or more, and sums the weights. What was found before is forgotten.
+    pub fn look(&mut self, isa: Isa, logits: &[f32], count: usize, scale: f32) {
+        debug_assert!(count > 0 && !logits.is_empty());
+        self.best.clear();
+        (self.total, self.scaled) = (0.0, 0.0);
+        let mut top = f32::NEG_INFINITY;
+        for (block, logits) in logits.chunks(BLOCK).enumerate() {
+            collect(isa, logits, block * BLOCK, count, &mut self.best);
+            let best = self.best.first().map_or(top, |best| best.1);
+            if best > top {
+                // What was summed so far was relative to another top.
+                let shrink = f64::from(top) - f64::from(best);
+                self.total *= shrink.exp();
+                self.scaled *= (shrink * f64::from(scale)).exp();
+                top = best;
+            }
+            let total = sum(isa, logits, top, LOG2_E);
+            // The best token's distance is zero, which must not meet an infinity.
+            let factor = (LOG2_E * scale).min(f32::MAX);
+            let scaled = if scale == 1.0 { total } else { sum(isa, logits, top, factor) };
+            self.total += f64::from(total);
+            self.scaled += f64::from(scaled);
         }
-        let total = sum(isa, logits, top, LOG2_E);
-        // The best token's distance is zero, which must not meet an infinity.
-        let factor = (LOG2_E * scale).min(f32::MAX);
-        let scaled = if scale == 1.0 { total } else { sum(isa, logits, top, factor) };
-        found.total += f64::from(total);
-        found.scaled += f64::from(scaled);
     }
-    found
 }
 
 multiversion! {
@@ -87,42 +89,57 @@ fn largest(logits: &[f32; STRIDE]) -> f32 {
     top.max()
 }
 
-/// The best `count` tokens as in [`Survey::best`], where they are many: to put each into its place would take long.
-pub(crate) fn best(isa: Isa, logits: &[f32], count: usize) -> Vec<(u32, f32)> {
-    let mut tops = vec![0.0; logits.len().div_ceil(STRIDE)];
-    maxima(isa, logits, &mut tops);
-    // As many strides have a logit like this or a higher one, so none of the best is below it.
-    let least = match count.checked_sub(1) {
-        Some(last) if last < tops.len() => *tops.select_nth_unstable_by(last, |a, b| b.total_cmp(a)).1,
-        _ => f32::NEG_INFINITY,
-    };
-    let mut best = above(logits, least);
-    best.truncate(count);
-    best
+/// The best tokens of a row as in [`Survey::best`], where they are many: to put each into its place would take long.
+#[derive(Debug, Default)]
+pub(crate) struct Ranking {
+    best: Vec<(u32, f32)>,
+    /// The largest logit of every stride.
+    tops: Vec<f32>,
+    /// What is sorted.
+    keys: Vec<u64>,
 }
 
-/// The tokens that have at least this logit, in the order of [`Survey::best`].
-pub(crate) fn above(logits: &[f32], least: f32) -> Vec<(u32, f32)> {
-    // One number that says both: the higher the logit the lower it is, and then the lower the token.
-    const SIGN: u32 = 1 << 31;
-    let key = |token: u32, logit: f32| {
-        // Both zeros are one number.
-        let bits = (logit + 0.0).to_bits();
-        let rising = if bits & SIGN == 0 { bits | SIGN } else { !bits };
-        u64::from(!rising) << 32 | u64::from(token)
-    };
-    let mut keys: Vec<u64> = Vec::new();
-    for (at, logits) in logits.chunks(STRIDE).enumerate() {
-        // Written whether wanted or not: a choice would be guessed wrong too often.
-        let (mut some, mut count) = ([0; STRIDE], 0);
-        for (i, &logit) in logits.iter().enumerate() {
-            some[count] = key((at * STRIDE + i) as u32, logit);
-            count += usize::from(logit >= least);
-        }
-        keys.extend_from_slice(&some[..count]);
+impl Ranking {
+    /// The best `count` tokens.
+    pub fn best(&mut self, isa: Isa, logits: &[f32], count: usize) -> &[(u32, f32)] {
+        self.tops.resize(logits.len().div_ceil(STRIDE), 0.0);
+        maxima(isa, logits, &mut self.tops);
+        // As many strides have a logit like this or a higher one, so none of the best is below it.
+        let least = match count.checked_sub(1) {
+            Some(last) if last < self.tops.len() => {
+                *self.tops.select_nth_unstable_by(last, |a, b| b.total_cmp(a)).1
+            }
+            _ => f32::NEG_INFINITY,
+        };
+        let above = self.above(logits, least);
+        &above[..above.len().min(count)]
     }
-    keys.sort_unstable();
-    keys.iter().map(|&key| (key as u32, logits[key as u32 as usize])).collect()
+
+    /// The tokens that have at least this logit.
+    pub fn above(&mut self, logits: &[f32], least: f32) -> &[(u32, f32)] {
+        // One number that says both: the higher the logit the lower it is, and then the lower the token.
+        const SIGN: u32 = 1 << 31;
+        let key = |token: u32, logit: f32| {
+            // Both zeros are one number.
+            let bits = (logit + 0.0).to_bits();
+            let rising = if bits & SIGN == 0 { bits | SIGN } else { !bits };
+            u64::from(!rising) << 32 | u64::from(token)
+        };
+        self.keys.clear();
+        for (at, logits) in logits.chunks(STRIDE).enumerate() {
+            // Written whether wanted or not: a choice would be guessed wrong too often.
+            let (mut some, mut count) = ([0; STRIDE], 0);
+            for (i, &logit) in logits.iter().enumerate() {
+                some[count] = key((at * STRIDE + i) as u32, logit);
+                count += usize::from(logit >= least);
+            }
+            self.keys.extend_from_slice(&some[..count]);
+        }
+        self.keys.sort_unstable();
+        self.best.clear();
+        self.best.extend(self.keys.iter().map(|&key| (key as u32, logits[key as u32 as usize])));
+        &self.best
+    }
 }
 
 multiversion! {
@@ -192,13 +209,15 @@ mod tests {
             let sum = |scale: f32| -> f64 {
                 logits.iter().map(|x| (f64::from(x - sorted[0].1) * f64::from(scale)).exp()).sum()
             };
+            // Used again and again, as in a run: what an earlier look left must not show.
+            let (mut found, mut ranking) = (Survey::default(), Ranking::default());
             for isa in Isa::available() {
-                let found = survey(isa, &logits, count, scale);
+                found.look(isa, &logits, count, scale);
                 prop_assert_eq!(&found.best, &sorted[..count.min(len)], "{}", isa);
-                prop_assert_eq!(&best(isa, &logits, count), &sorted[..count.min(len)], "{}", isa);
+                prop_assert_eq!(ranking.best(isa, &logits, count), &sorted[..count.min(len)], "{}", isa);
                 let least = sorted[count.min(len) - 1].1;
                 let wanted = sorted.partition_point(|&(_, logit)| logit >= least);
-                prop_assert_eq!(&above(&logits, least), &sorted[..wanted]);
+                prop_assert_eq!(ranking.above(&logits, least), &sorted[..wanted]);
                 for (got, want) in [(found.total, sum(1.0)), (found.scaled, sum(scale))] {
                     prop_assert!((got - want).abs() <= 3e-6 * want, "{isa}: {got} for {want}");
                 }
@@ -209,8 +228,10 @@ mod tests {
         #[test]
         fn the_largest_scale_leaves_the_best(len in 1usize..3000) {
             let logits: Vec<f32> = (0..len).map(|i| -(i.div_ceil(2) as f32)).collect();
+            let mut found = Survey::default();
             for isa in Isa::available() {
-                prop_assert_eq!(survey(isa, &logits, 3, f32::MAX).scaled, 1.0, "{}", isa);
+                found.look(isa, &logits, 3, f32::MAX);
+                prop_assert_eq!(found.scaled, 1.0, "{}", isa);
             }
         }
 
@@ -218,8 +239,10 @@ mod tests {
         fn what_is_no_number_is_noticed(len in 1usize..3000, at in any::<prop::sample::Index>()) {
             let mut logits = numbers(0, 0, len);
             logits[at.index(len)] = f32::NAN;
+            let mut found = Survey::default();
             for isa in Isa::available() {
-                prop_assert!(survey(isa, &logits, 3, 1.5).total.is_nan(), "{isa}");
+                found.look(isa, &logits, 3, 1.5);
+                prop_assert!(found.total.is_nan(), "{isa}");
             }
         }
     }

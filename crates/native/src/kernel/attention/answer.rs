@@ -151,7 +151,7 @@ impl Worker {
 pub(super) struct Of<'a> {
     pub segment: usize,
     pub block: &'a Block,
-    pub views: &'a [View<'a>],
+    pub views: &'a [View],
     pub head: usize,
 }
 

@@ -15,6 +15,7 @@ mod floats;
 mod page;
 mod plan;
 mod softmax;
+mod tables;
 
 use std::f32::consts::LOG2_E;
 
@@ -28,6 +29,7 @@ use answer::Worker;
 pub use page::KvType;
 use plan::Answered;
 pub(crate) use plan::{Plan, View};
+pub(crate) use tables::Tables;
 
 /// Tokens in a page: one lane each, so that a dot product with a whole page is one vector.
 pub(crate) const PAGE: usize = LANES;
@@ -57,7 +59,7 @@ impl Attention {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step<'a, P> {
     pub shape: &'a Attention,
-    pub plan: &'a Plan<'a>,
+    pub plan: &'a Plan,
     /// Gives this layer's part of a page.
     pub page: P,
     /// Of each row, all heads, as [`Attention::encode_queries`] leaves them.
@@ -111,7 +113,7 @@ impl Answers {
         &self,
         isa: Isa,
         shape: &Attention,
-        plan: &Plan<'_>,
+        plan: &Plan,
         sinks: Option<&[f32]>,
         row: usize,
         out: &mut [f32],

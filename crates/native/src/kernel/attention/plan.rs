@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::PAGE;
+use super::tables::Tables;
 
 /// Pages in a segment. Short ones balance better over threads, long ones have fewer answers to merge.
 pub(super) const SEGMENT: usize = 16;
@@ -19,17 +20,17 @@ const _: () = assert!(SEGMENT <= PART_RUNS);
 
 /// One row's view of the past.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct View<'a> {
+pub(crate) struct View {
     pub row: usize,
-    /// Its page table.
-    pub pages: &'a [u32],
+    /// Its page table, among the step's.
+    pub table: usize,
     /// The first token that it sees: with a sliding window, not that of the sequence.
     pub first: usize,
     /// The end of those that it sees, itself included.
     pub len: usize,
 }
 
-impl View<'_> {
+impl View {
     /// Does the page at this index of its table hold anything of its past?
     fn reaches(&self, level: usize) -> bool {
         self.len > level * PAGE
@@ -109,10 +110,10 @@ impl Answered {
     }
 }
 
-/// A step's attention.
+/// A step's attention. Its memory is kept for the next.
 #[derive(Debug, Default)]
-pub(crate) struct Plan<'a> {
-    views: Vec<View<'a>>,
+pub(crate) struct Plan {
+    views: Vec<View>,
     pub(super) parts: Vec<Part>,
     blocks: Vec<Block>,
     runs: Vec<Run>,
@@ -124,41 +125,55 @@ pub(crate) struct Plan<'a> {
     segments: usize,
     /// For each view and each segment.
     answered: Vec<Answered>,
+    /// The pages that are seen.
+    pages: Vec<u32>,
+    /// Which pages are among them.
+    known: Vec<bool>,
+    /// The runs of the part that is being added.
+    of_part: Vec<Run>,
 }
 
-impl<'a> Plan<'a> {
-    /// For rows `0..views.len()`, one view each, with so many queries a head.
-    pub fn new(mut views: Vec<View<'a>>, queries: usize) -> Self {
+impl Plan {
+    /// For rows from 0 on, one view each, with so many queries a head.
+    pub fn work_out(&mut self, tables: &Tables, views: impl Iterator<Item = View>, queries: usize) {
+        self.parts.clear();
+        self.blocks.clear();
+        self.runs.clear();
+        self.block_rows = (BLOCK_QUERIES / queries).max(1);
+        let mut sorted = std::mem::take(&mut self.views);
+        sorted.clear();
+        sorted.extend(views);
+        let pages = |view: &View| tables.pages(view.table);
         // Branches of one trunk become neighbours.
-        views.sort_by(|a, b| a.pages.cmp(b.pages).then(a.len.cmp(&b.len)));
-        let block_rows = (BLOCK_QUERIES / queries).max(1);
-        let mut plan = Plan { places: vec![0; views.len()], block_rows, ..Plan::default() };
-        for (place, view) in views.iter().enumerate() {
-            plan.places[view.row] = place;
+        sorted.sort_unstable_by(|a, b| pages(a).cmp(pages(b)).then((a.len, a.row).cmp(&(b.len, b.row))));
+        self.places.resize(sorted.len(), 0);
+        for (place, view) in sorted.iter().enumerate() {
+            self.places[view.row] = place;
         }
-        let segments = |views: &[View<'_>]| {
+        let segments = |views: &[View]| {
             let first = views.iter().map(|v| v.segments().start).min().unwrap_or(0);
             first..views.iter().map(|v| v.segments().end).max().unwrap_or(0)
         };
-        plan.segments = segments(&views).end;
-        plan.answered = vec![Answered::default(); plan.segments * views.len()];
-        for (group, members) in views.chunks(PART_ROWS).enumerate() {
+        self.segments = segments(&sorted).end;
+        self.answered.clear();
+        self.answered.resize(self.segments * sorted.len(), Answered::default());
+        for (group, members) in sorted.chunks(PART_ROWS).enumerate() {
             for segment in segments(members) {
-                plan.add_parts(members, group * PART_ROWS, segment);
+                self.add_parts(tables, members, group * PART_ROWS, segment);
             }
         }
-        plan.views = views;
-        plan
+        self.views = sorted;
+        self.find_pages();
     }
 
     /// Adds a part for neighbouring views, or several where one would be too much work.
-    fn add_parts(&mut self, views: &[View<'_>], first_view: usize, segment: usize) {
-        let mut runs = Vec::new();
-        add_runs(views, 0, segment * SEGMENT, 0, &mut runs);
-        if runs.len() > PART_RUNS && views.len() > 1 {
+    fn add_parts(&mut self, tables: &Tables, views: &[View], first_view: usize, segment: usize) {
+        self.of_part.clear();
+        add_runs(tables, views, 0, segment * SEGMENT, 0, &mut self.of_part);
+        if self.of_part.len() > PART_RUNS && views.len() > 1 {
             let (left, right) = views.split_at(views.len() / 2);
-            self.add_parts(left, first_view, segment);
-            self.add_parts(right, first_view + left.len(), segment);
+            self.add_parts(tables, left, first_view, segment);
+            self.add_parts(tables, right, first_view + left.len(), segment);
             return;
         }
         let (first_answer, first_block) = (self.answers(), self.blocks.len());
@@ -167,16 +182,16 @@ impl<'a> Plan<'a> {
                 Answered { before: first_answer, views: views.len(), view };
         }
         for first in (0..views.len()).step_by(self.block_rows) {
-            self.add_block(first..views.len().min(first + self.block_rows), &runs);
+            self.add_block(first..views.len().min(first + self.block_rows));
         }
         let blocks = self.blocks.len() - first_block;
         self.parts.push(Part { first_view, views: views.len(), segment, first_block, blocks, first_answer });
     }
 
-    /// Adds a block with its share of a part's runs.
-    fn add_block(&mut self, views: Range<usize>, runs: &[Run]) {
+    /// Adds a block with its share of the part's runs.
+    fn add_block(&mut self, views: Range<usize>) {
         let first_run = self.runs.len();
-        for run in runs {
+        for run in &self.of_part {
             let (first, end) = (run.first.max(views.start), (run.first + run.count).min(views.end));
             if first < end {
                 self.runs.push(Run { first: first - views.start, count: end - first, ..*run });
@@ -186,12 +201,21 @@ impl<'a> Plan<'a> {
         self.blocks.push(Block { first_view: views.start, views: views.len(), first_run, runs });
     }
 
-    /// The pages that are seen, each once, in the order in which they are first looked at.
-    pub fn pages(&self) -> Vec<u32> {
+    fn find_pages(&mut self) {
         let most = self.runs.iter().map(|run| run.page as usize + 1).max().unwrap_or(0);
-        let mut known = vec![false; most];
-        let new = |run: &&Run| !std::mem::replace(&mut known[run.page as usize], true);
-        self.runs.iter().filter(new).map(|run| run.page).collect()
+        self.known.clear();
+        self.known.resize(most, false);
+        self.pages.clear();
+        for run in &self.runs {
+            if !std::mem::replace(&mut self.known[run.page as usize], true) {
+                self.pages.push(run.page);
+            }
+        }
+    }
+
+    /// The pages that are seen, each once, in the order in which they are first looked at.
+    pub fn pages(&self) -> &[u32] {
+        &self.pages
     }
 
     /// Answers of all parts, for one head.
@@ -199,12 +223,12 @@ impl<'a> Plan<'a> {
         self.parts.last().map_or(0, |part| part.first_answer + part.views)
     }
 
-    pub(super) fn views(&self, part: &Part) -> &[View<'a>] {
+    pub(super) fn views(&self, part: &Part) -> &[View] {
         &self.views[part.first_view..][..part.views]
     }
 
     /// The views of a block.
-    pub(super) fn views_of(&self, part: &Part, block: &Block) -> &[View<'a>] {
+    pub(super) fn views_of(&self, part: &Part, block: &Block) -> &[View] {
         &self.views(part)[block.first_view..][..block.views]
     }
 
@@ -228,7 +252,14 @@ impl<'a> Plan<'a> {
 /// Adds the runs of neighbouring views from a level of the segment on. Each run is followed by those of its own views a
 /// level deeper: as long as nobody leaves, that is the next page of the same views. A page that only some of a run's views
 /// see is answered for all, and counts for nothing with the others.
-fn add_runs(views: &[View<'_>], first: usize, first_level: usize, level: usize, runs: &mut Vec<Run>) {
+fn add_runs(
+    tables: &Tables,
+    views: &[View],
+    first: usize,
+    first_level: usize,
+    level: usize,
+    runs: &mut Vec<Run>,
+) {
     if level == SEGMENT {
         return;
     }
@@ -239,13 +270,14 @@ fn add_runs(views: &[View<'_>], first: usize, first_level: usize, level: usize, 
             at += 1;
             continue;
         }
-        let page = views[at].pages[index];
-        let same = |v: &&View<'_>| v.reaches(index) && v.pages[index] == page;
+        let page_of = |view: &View| tables.pages(view.table)[index];
+        let page = page_of(&views[at]);
+        let same = |v: &&View| v.reaches(index) && page_of(v) == page;
         let count = views[at..].iter().take_while(same).count();
         if views[at..][..count].iter().any(|v| v.sees(index)) {
             runs.push(Run { first: first + at, count, level, page });
         }
-        add_runs(&views[at..][..count], first + at, first_level, level + 1, runs);
+        add_runs(tables, &views[at..][..count], first + at, first_level, level + 1, runs);
         at += count;
     }
 }
@@ -256,18 +288,17 @@ mod tests {
 
     #[test]
     fn pages_are_named_once_and_only_if_seen() {
-        let (long, short, other) = ([5, 9, 2, 7], [5, 9, 3], [8]);
-        let view = |row, pages, first, len| View { row, pages, first, len };
-        let views = vec![
-            view(0, &long[..], 0, 50),
-            view(1, &short[..], 0, 40),
-            view(2, &other[..], 0, 1),
-            view(3, &long[..], 0, 20),
-        ];
-        let mut pages = Plan::new(views, 3).pages();
+        let mut tables = Tables::default();
+        let [long, short, other] = [&[5, 9, 2, 7][..], &[5, 9, 3], &[8]].map(|pages| tables.add(pages));
+        let view = |row, table, first, len| View { row, table, first, len };
+        let views = [view(0, long, 0, 50), view(1, short, 0, 40), view(2, other, 0, 1), view(3, long, 0, 20)];
+        let mut plan = Plan::default();
+        plan.work_out(&tables, views.into_iter(), 3);
+        let mut pages = plan.pages().to_vec();
         pages.sort_unstable();
         assert_eq!(pages, [2, 3, 5, 7, 8, 9]);
         // With a window, the first two are behind it.
-        assert_eq!(Plan::new(vec![view(0, &long[..], 33, 50)], 3).pages(), [2, 7]);
+        plan.work_out(&tables, [view(0, long, 33, 50)].into_iter(), 3);
+        assert_eq!(plan.pages(), [2, 7]);
     }
 }

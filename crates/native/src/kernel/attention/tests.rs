@@ -102,13 +102,15 @@ fn attend(
     shape: &Attention,
     isa: Isa,
     pool: &Pool,
-    views: &[View<'_>],
+    (tables, views): (&Tables, &[View]),
     queries: &[f32],
     sinks: Option<&[f32]>,
 ) -> Vec<f32> {
     let width = shape.heads * shape.head_dim;
-    let plan = Plan::new(views.to_vec(), shape.group());
+    let mut plan = Plan::default();
     // Used before, by another step.
+    plan.work_out(tables, views.iter().rev().zip(0..).map(|(view, row)| View { row, ..*view }), 1);
+    plan.work_out(tables, views.iter().copied(), shape.group());
     let mut answers = Answers { ..Answers::default() };
     answers.sums.at_least(7).fill(f32::NAN);
     let page = |id| pool.data(id);
@@ -149,11 +151,12 @@ proptest! {
             (branch, 1 + len.index(branch.tokens.len()))
         };
         let seen: Vec<(&Branch, usize)> = rows.iter().map(seen).collect();
+        let mut tables = Tables::default();
         let views = seen.iter().enumerate();
-        let views: Vec<View<'_>> =
+        let views: Vec<View> =
             views.map(|(row, &(branch, len))| {
                 let first = window.map_or(0, |window| len.saturating_sub(window));
-                View { row, pages: branch.table.pages(), first, len }
+                View { row, table: tables.add(branch.table.pages()), first, len }
             }).collect();
         let sinks = sinks.then(|| numbers(seed, u64::MAX, shape.heads));
         let sinks = sinks.as_deref();
@@ -162,10 +165,10 @@ proptest! {
         let threads = Threads::new(2).unwrap();
         let mut fused: Option<Vec<f32>> = None;
         for isa in Isa::available() {
-            let out = attend(&threads, &shape, isa, &pool, &views, &queries, sinks);
+            let out = attend(&threads, &shape, isa, &pool, (&tables, &views), &queries, sinks);
             for view in &views {
                 let (query, got) = (&queries[view.row * width..][..width], &out[view.row * width..][..width]);
-                let alone = attend(&threads, &shape, isa, &pool, &[View { row: 0, ..*view }], query, sinks);
+                let alone = attend(&threads, &shape, isa, &pool, (&tables, &[View { row: 0, ..*view }]), query, sinks);
                 let bits = |row: &[f32]| row.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
                 prop_assert_eq!(bits(got), bits(&alone), "{} alone", isa);
                 let (branch, len) = seen[view.row];
@@ -198,9 +201,10 @@ fn what_a_page_cannot_hold_stays_finite() {
         table.grow(&mut pool, 1).unwrap();
         let page = pool.data_mut(table.pages()[0]);
         shape.store(page, 0, &encoded(&shape, &[hostile, hostile].concat()));
-        let view = View { row: 0, pages: table.pages(), first: 0, len: 1 };
+        let mut tables = Tables::default();
+        let view = View { row: 0, table: tables.add(table.pages()), first: 0, len: 1 };
         for isa in Isa::available() {
-            let out = attend(&threads, &shape, isa, &pool, &[view], &[0.0; 4], None);
+            let out = attend(&threads, &shape, isa, &pool, (&tables, &[view]), &[0.0; 4], None);
             assert!(out.iter().all(|x| x.is_finite()), "{kv:?} {isa}: {out:?}");
         }
     }
@@ -219,9 +223,10 @@ fn the_largest_of_enormous_scores_takes_all() {
         for (slot, (key, value)) in [(1e5, 1.0), (3e5, 2.0), (2e5, 4.0)].into_iter().enumerate() {
             shape.store(page, slot, &encoded(&shape, &[key, key, value, value]));
         }
-        let view = View { row: 0, pages: table.pages(), first: 0, len: 3 };
+        let mut tables = Tables::default();
+        let view = View { row: 0, table: tables.add(table.pages()), first: 0, len: 3 };
         for isa in Isa::available() {
-            let out = attend(&threads, &shape, isa, &pool, &[view], &[7e4, 7e4], None);
+            let out = attend(&threads, &shape, isa, &pool, (&tables, &[view]), &[7e4, 7e4], None);
             assert!(out.iter().all(|x| near(*x, 2.0, 2.0, 1e-3)), "{kv:?} {isa}: {out:?}");
         }
     }
