@@ -6,15 +6,15 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use eager_core::{Decoded, Engine, Forest, Grove, Next, Pulse, Settings};
+use eager_core::{Decoded, Engine, Forest, Grove, Next, Pulse};
 
-use crate::forward::{Forward, Plans, Scratch};
+use crate::hands::Hands;
 use crate::kernel::{Attention, KvType, PAGE};
 use crate::load::Config;
-use crate::model::{Batch, Model, Row};
+use crate::model::Model;
 use crate::pages::Pool;
 use crate::phases::{Phase, Phases};
-use crate::sampler::{Ask, Draw, Sampler};
+use crate::sampler::Draw;
 use crate::scheduler::{Limits, Plot, Schedule, Slot};
 use crate::threads::Threads;
 
@@ -74,7 +74,7 @@ pub struct NativeEngine {
     options: Options,
     threads: Threads,
     pool: Pool,
-    scratch: Scratch,
+    hands: Hands,
 }
 
 impl NativeEngine {
@@ -83,13 +83,8 @@ impl NativeEngine {
             .map_err(|e| EngineError::Threads { threads: options.threads, reason: e.to_string() })?;
         let size = model.page_bytes(options.kv);
         let limit = options.kv_bytes / size;
-        Ok(NativeEngine {
-            model,
-            options,
-            threads,
-            pool: Pool::new(limit, size),
-            scratch: Scratch::default(),
-        })
+        let hands = Hands::new(&model);
+        Ok(NativeEngine { model, options, threads, pool: Pool::new(limit, size), hands })
     }
 
     pub fn model(&self) -> &Model {
@@ -98,7 +93,7 @@ impl NativeEngine {
 
     /// Where its time goes. What is returned can be asked while the engine runs.
     pub fn phases(&self) -> Phases {
-        self.scratch.watch.phases.clone()
+        self.hands.phases()
     }
 
     pub fn threads(&self) -> usize {
@@ -137,7 +132,7 @@ impl Engine for NativeEngine {
     type Error = EngineError;
 
     fn grow(&mut self, forest: &mut dyn Forest) -> Result<(), EngineError> {
-        let mut run = Run::new(self);
+        let mut run = Run { engine: self, plots: Vec::new(), retired: 0, schedule: Schedule::default() };
         let result = run.until_done(forest);
         run.give_back(forest);
         result
@@ -151,28 +146,10 @@ struct Run<'e> {
     plots: Vec<Plot>,
     /// Tokens decoded for groves that were handed back.
     retired: usize,
-    // What follows is of the step in hand. The memory is kept: a step in which nobody begins or ends allocates nothing.
     schedule: Schedule,
-    batch: Batch,
-    plans: Plans,
-    asks: Vec<Ask>,
-    sampler: Sampler,
 }
 
-impl<'e> Run<'e> {
-    fn new(engine: &'e mut NativeEngine) -> Self {
-        Run {
-            plans: Plans::new(&engine.model),
-            engine,
-            plots: Vec::new(),
-            retired: 0,
-            schedule: Schedule::default(),
-            batch: Batch::default(),
-            asks: Vec::new(),
-            sampler: Sampler::default(),
-        }
-    }
-
+impl Run<'_> {
     fn until_done(&mut self, forest: &mut dyn Forest) -> Result<(), EngineError> {
         loop {
             self.admit(forest)?;
@@ -224,61 +201,33 @@ impl<'e> Run<'e> {
     }
 
     fn step(&mut self) -> Result<(), EngineError> {
-        self.engine.scratch.watch.start();
-        for plot in &mut self.plots {
+        let Run { engine, plots, schedule, .. } = self;
+        let NativeEngine { model, options, threads, pool, hands } = &mut **engine;
+        hands.watch().start();
+        for plot in &mut *plots {
             plot.offer_held();
         }
-        let Options { rows, chunk, .. } = self.engine.options;
-        self.schedule
-            .choose(&mut self.plots, &mut self.engine.pool, Limits { rows, chunk })
-            .map_err(|tokens| EngineError::KvMemory { tokens, limit: self.engine.pool.limit() * PAGE })?;
-        self.compute()?;
-        self.engine.scratch.watch.lap(Phase::Sample);
-        let picks = self.schedule.picks();
+        let limits = Limits { rows: options.rows, chunk: options.chunk };
+        schedule
+            .choose(plots, pool, limits)
+            .map_err(|tokens| EngineError::KvMemory { tokens, limit: pool.limit() * PAGE })?;
+        let picks = schedule.picks();
+        if !hands.compute(model, threads, options.kv, pool, (picks, plots)) {
+            return Err(EngineError::NotANumber);
+        }
         for pick in picks {
-            let slot = &mut self.plots[pick.plot].slots[pick.slot];
+            let slot = &mut plots[pick.plot].slots[pick.slot];
             slot.computed = slot.table.len();
         }
         let complete = picks.iter().filter(|p| p.completes);
-        for (pick, draw) in complete.zip(self.sampler.draws()) {
-            self.plots[pick.plot].offer(pick.slot, draw);
+        for (pick, draw) in complete.zip(hands.draws()) {
+            plots[pick.plot].offer(pick.slot, draw);
         }
-        for plot in &mut self.plots {
+        for plot in plots {
             plot.take_orders();
         }
-        self.engine.scratch.watch.lap(Phase::Decide);
+        hands.watch().lap(Phase::Decide);
         Ok(())
-    }
-
-    /// Computes the picked rows and reads the logits of the sequences that are complete.
-    fn compute(&mut self) -> Result<(), EngineError> {
-        let Run { engine, plots, schedule, batch, plans, asks, sampler, .. } = self;
-        batch.clear();
-        asks.clear();
-        for pick in schedule.picks() {
-            let plot = &plots[pick.plot];
-            let slot = &plot.slots[pick.slot];
-            let end = slot.table.len();
-            let table = batch.tables.add(slot.table.pages());
-            let row = |position| Row {
-                token: slot.tokens[position],
-                position,
-                table,
-                logits: pick.completes && position + 1 == end,
-            };
-            batch.add((end - pick.tokens..end).map(row));
-            if pick.completes {
-                let sequence = plot.grove.tree().get(slot.id);
-                let Settings { top_k, sampling, .. } = *plot.grove.settings();
-                asks.push(Ask { top_k, sampling, uniform: sequence.key.uniform(sequence.len()) });
-            }
-        }
-        let NativeEngine { model, options, threads, pool, scratch } = &mut **engine;
-        let isa = model.isa;
-        scratch.watch.lap(Phase::Schedule);
-        let mut pass = Forward { model, threads, kv: options.kv, pool, scratch };
-        let logits = pass.run(batch, plans);
-        if sampler.read(threads, isa, logits, asks) { Ok(()) } else { Err(EngineError::NotANumber) }
     }
 
     /// Hands back the groves that are done, and those that nobody wants any more.

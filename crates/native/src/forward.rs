@@ -10,7 +10,7 @@ use crate::kernel::{
 use crate::load::LayerShape;
 use crate::mixture::Mixing;
 use crate::model::{Batch, FeedForward, Layer, Model};
-use crate::pages::{PageId, Pool};
+use crate::pages::{PageId, SharedPages};
 use crate::phases::{Phase, Stopwatch};
 use crate::shared_slice::SharedSlice;
 use crate::threads::Threads;
@@ -64,6 +64,9 @@ struct Seen {
     pages: Vec<*const u8>,
 }
 
+// SAFETY: addresses that are asked for and never read.
+unsafe impl Send for Seen {}
+
 /// Of all kinds of layers. The memory is kept from step to step.
 #[derive(Debug)]
 pub(crate) struct Plans(Vec<Seen>);
@@ -79,11 +82,11 @@ impl Plans {
         Plans(plans)
     }
 
-    fn work_out(&mut self, queries: usize, pool: &Pool, batch: &Batch) {
+    fn work_out(&mut self, queries: usize, pool: SharedPages<'_>, batch: &Batch) {
         for Seen { window, plan, pages } in &mut self.0 {
             batch.plan(*window, queries, plan);
             pages.clear();
-            pages.extend(plan.pages().iter().map(|&id| pool.data(id).as_ptr()));
+            pages.extend(plan.pages().iter().map(|&id| pool.address(id)));
         }
     }
 
@@ -98,7 +101,8 @@ pub(crate) struct Forward<'a> {
     pub model: &'a Model,
     pub threads: &'a Threads,
     pub kv: KvType,
-    pub pool: &'a mut Pool,
+    /// Rows that see a page to which another writes are in the same batch.
+    pub pool: SharedPages<'a>,
     pub scratch: &'a mut Scratch,
 }
 
@@ -186,7 +190,7 @@ impl Forward<'_> {
         let tokens = tokens.at_least(batch.rows.len() * bytes);
         let queries = queries.at_least(batch.rows.len() * words);
         let query_scales = query_scales.at_least(batch.rows.len() * config.heads);
-        let (rows, encoded, pages) = (product.shared(), SharedSlice::new(tokens), self.pool.shared());
+        let (rows, encoded, pages) = (product.shared(), SharedSlice::new(tokens), self.pool);
         let (codes, scales) = (SharedSlice::new(queries), SharedSlice::new(query_scales));
         let stretches = &batch.same_page;
         let share = stretches.len().div_ceil(TASKS_PER_THREAD * threads.count()).max(1);
@@ -229,8 +233,8 @@ impl Forward<'_> {
             }
         });
 
-        let pool = &*self.pool;
-        let page = |id: PageId| &pool.data(id)[index * size..][..size];
+        // SAFETY: what this batch writes to pages of this layer was written above, and nobody else writes to what its rows see.
+        let page = |id: PageId| &unsafe { pages.read(id) }[index * size..][..size];
         watch.lap(Phase::Between);
         let step = Step { shape: &attention, plan, page, queries, scales: query_scales };
         answers.find(threads, isa, &step);

@@ -3,10 +3,12 @@
 pub mod bench;
 mod engine;
 mod forward;
+mod hands;
 mod kernel;
 pub mod load;
 mod mixture;
 mod model;
+mod pace;
 mod pages;
 mod phases;
 mod sampler;

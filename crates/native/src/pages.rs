@@ -4,6 +4,8 @@
 //! filled last one too; whoever writes into a shared page first gets a copy of that one page. So memory is proportional to
 //! distinct tokens, and a fork costs a few counters.
 
+use std::marker::PhantomData;
+
 use memmap2::{MmapMut, MmapRaw};
 
 use crate::kernel::PAGE;
@@ -72,7 +74,7 @@ impl Pool {
 
     /// For tasks that write to different pages at once.
     pub fn shared(&mut self) -> SharedPages<'_> {
-        SharedPages(self)
+        SharedPages { pool: self, _borrow: PhantomData }
     }
 
     #[cfg(test)]
@@ -149,28 +151,40 @@ impl Pool {
     }
 }
 
-/// Pages of which every task writes its own.
-#[derive(Debug)]
-pub(crate) struct SharedPages<'a>(&'a mut Pool);
+/// Pages of which every task writes its own, and reads those that nobody writes meanwhile.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SharedPages<'a> {
+    pool: &'a Pool,
+    _borrow: PhantomData<&'a mut Pool>,
+}
 
-impl SharedPages<'_> {
+impl<'a> SharedPages<'a> {
     /// Where a page begins, for whoever does not look what is there.
-    pub fn address(&self, id: PageId) -> *const u8 {
-        let (slab, range) = self.0.place(id);
-        self.0.slabs[slab].0.as_ptr().wrapping_add(range.start)
+    pub fn address(self, id: PageId) -> *const u8 {
+        self.bytes(id).cast_const().cast()
     }
 
     /// # Safety
-    /// While the page is in use, nobody else may ask for it.
-    #[allow(clippy::mut_from_ref)] // what the safety rule is about
-    pub unsafe fn page(&self, id: PageId) -> &mut [u8] {
-        debug_assert_eq!(self.0.users[id as usize], 1, "a shared page must not be written");
-        let (slab, range) = self.0.place(id);
-        let memory = &self.0.slabs[slab].0;
+    /// While what it gives is in use, nobody may write to the page.
+    pub unsafe fn read(self, id: PageId) -> &'a [u8] {
+        // SAFETY: the caller's promise. The pool is borrowed for writing, so that nobody writes but through this.
+        unsafe { &*self.bytes(id) }
+    }
+
+    /// # Safety
+    /// While what it gives is in use, nobody else may ask for the page.
+    pub unsafe fn page(self, id: PageId) -> &'a mut [u8] {
+        debug_assert_eq!(self.pool.users[id as usize], 1, "a shared page must not be written");
+        // SAFETY: the caller's promise. The pool is borrowed for writing, so that nobody reads or writes but through this.
+        unsafe { &mut *self.bytes(id) }
+    }
+
+    /// The bytes of a page, which are there.
+    fn bytes(self, id: PageId) -> *mut [u8] {
+        let (slab, range) = self.pool.place(id);
+        let memory = &self.pool.slabs[slab].0;
         assert!(range.end <= memory.len());
-        // SAFETY: inside the mapping, by the assertion. The pool is borrowed for writing, so that nobody reads or writes but
-        // through this, and there the caller promises to be alone.
-        unsafe { std::slice::from_raw_parts_mut(memory.as_mut_ptr().add(range.start), range.len()) }
+        std::ptr::slice_from_raw_parts_mut(memory.as_mut_ptr().wrapping_add(range.start), range.len())
     }
 }
 

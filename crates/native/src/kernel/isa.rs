@@ -94,7 +94,7 @@ impl Isa {
     }
 
     /// Does it multiply quantised weights on a matrix unit?
-    pub(super) fn has_matrix_unit(self) -> bool {
+    pub(crate) fn has_matrix_unit(self) -> bool {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         return self.0 == Level::Amx;
         #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]

@@ -36,7 +36,9 @@ fn threads_and_batches_change_nothing() {
             "{method}: the trees are too small to tell"
         );
         for options in [
+            // Sequences enough for each thread to take some by itself, now and then.
             Options { threads: 2, ..Options::default() },
+            Options { threads: 3, ..Options::default() },
             Options { rows: 5, chunk: 3, ..Options::default() },
             Options { threads: 2, rows: 17, chunk: 64, ..Options::default() },
         ] {
