@@ -60,12 +60,15 @@ impl<'a> Residual<'a> {
 struct Seen {
     window: Option<usize>,
     plan: Plan,
-    /// Where the pages are that somebody sees.
-    pages: Vec<*const u8>,
+    pages: Places,
 }
 
+/// Where the pages are that somebody sees.
+#[derive(Debug, Default)]
+struct Places(Vec<*const u8>);
+
 // SAFETY: addresses that are asked for and never read.
-unsafe impl Send for Seen {}
+unsafe impl Send for Places {}
 
 /// Of all kinds of layers. The memory is kept from step to step.
 #[derive(Debug)]
@@ -76,7 +79,7 @@ impl Plans {
         let mut plans: Vec<Seen> = Vec::new();
         for LayerShape { window, .. } in model.layers.iter().map(|layer| layer.shape) {
             if plans.iter().all(|seen| seen.window != window) {
-                plans.push(Seen { window, plan: Plan::default(), pages: Vec::new() });
+                plans.push(Seen { window, plan: Plan::default(), pages: Places::default() });
             }
         }
         Plans(plans)
@@ -85,8 +88,8 @@ impl Plans {
     fn work_out(&mut self, queries: usize, pool: SharedPages<'_>, batch: &Batch) {
         for Seen { window, plan, pages } in &mut self.0 {
             batch.plan(*window, queries, plan);
-            pages.clear();
-            pages.extend(plan.pages().iter().map(|&id| pool.address(id)));
+            pages.0.clear();
+            pages.0.extend(plan.pages().iter().map(|&id| pool.address(id)));
         }
     }
 
@@ -101,14 +104,16 @@ pub(crate) struct Forward<'a> {
     pub model: &'a Model,
     pub threads: &'a Threads,
     pub kv: KvType,
-    /// Rows that see a page to which another writes are in the same batch.
     pub pool: SharedPages<'a>,
     pub scratch: &'a mut Scratch,
 }
 
 impl Forward<'_> {
     /// Computes the batch, stores its keys and values, and returns the logits of the rows that asked, in order.
-    pub fn run(&mut self, batch: &Batch, plans: &mut Plans) -> &Results {
+    ///
+    /// # Safety
+    /// Meanwhile nobody else may read or write the pages that its rows write to, nor write to those that they see.
+    pub unsafe fn run(&mut self, batch: &Batch, plans: &mut Plans) -> &Results {
         self.embed(batch);
         self.angles(batch);
         let (layers, attention) = (&self.model.layers, self.model.attention(self.kv));
@@ -117,7 +122,7 @@ impl Forward<'_> {
         let plans = &*plans;
         // What a layer's attention will read.
         let read = |index: usize| match layers.get(index) {
-            Some(layer) => Ahead::new(&plans.of(layer).pages, index * size, size),
+            Some(layer) => Ahead::new(&plans.of(layer).pages.0, index * size, size),
             None => Ahead::new(&[], 0, 0),
         };
         let mut before = Residual::None;
@@ -227,13 +232,13 @@ impl Forward<'_> {
                 attention.encode_queries(isa, &qkv[..q], codes, scales);
                 attention.encode(isa, &qkv[q..], encoded);
                 let row = &batch.rows[at];
-                // SAFETY: as above.
+                // SAFETY: as above, and by the promise to `run`.
                 let page = unsafe { pages.page(batch.page(row)) };
                 attention.store(&mut page[index * size..][..size], row.position % PAGE, encoded);
             }
         });
 
-        // SAFETY: what this batch writes to pages of this layer was written above, and nobody else writes to what its rows see.
+        // SAFETY: the batch has written above; nobody else writes to what its rows see, by the promise to `run`.
         let page = |id: PageId| &unsafe { pages.read(id) }[index * size..][..size];
         watch.lap(Phase::Between);
         let step = Step { shape: &attention, plan, page, queries, scales: query_scales };

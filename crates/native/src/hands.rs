@@ -23,7 +23,7 @@ use crate::sampler::{Ask, Draw, Sampler};
 use crate::scheduler::{Pick, Plot};
 use crate::threads::Threads;
 
-/// Rows that a thread should have by itself: for fewer, weights are not worth preparing.
+/// Rows that a thread should have by itself: for fewer, `winograd` would not prepare weights.
 const LEAST_ROWS: usize = 12;
 /// Rows that kernels multiply together.
 const TILE: usize = 4;
@@ -86,7 +86,10 @@ impl Hand {
     fn compute(&mut self, Pass { model, threads, kv, pool }: Pass<'_>) -> bool {
         let Hand { batch, plans, asks, sampler, scratch } = self;
         let mut pass = Forward { model, threads, kv, pool, scratch };
-        let sound = sampler.read(threads, model.isa, pass.run(batch, plans), asks);
+        // SAFETY: a page to which a sequence's rows write is that sequence's alone: its table was grown for them, and `Table::grow`
+        // copies what is shared. All rows of a sequence are one hand's.
+        let logits = unsafe { pass.run(batch, plans) };
+        let sound = sampler.read(threads, model.isa, logits, asks);
         self.scratch.watch.lap(Phase::Sample);
         sound
     }
@@ -96,6 +99,8 @@ impl Hand {
 #[derive(Debug)]
 pub(crate) struct Hands {
     hands: Vec<Hand>,
+    /// What a thread that computes a hand by itself has others for.
+    alone: Threads,
     /// How many have rows in this step.
     busy: usize,
     /// Together, or apart.
@@ -104,7 +109,7 @@ pub(crate) struct Hands {
 
 impl Hands {
     pub fn new(model: &Model) -> Self {
-        Hands { hands: vec![Hand::new(model)], busy: 0, pace: Pace::default() }
+        Hands { hands: vec![Hand::new(model)], alone: Threads::alone(), busy: 0, pace: Pace::default() }
     }
 
     /// The first hand's is everybody's: it has rows in every step.
@@ -128,20 +133,20 @@ impl Hands {
         let begun = Instant::now();
         let choice = may_part(model.isa, threads.count(), picks);
         let hands = if choice && self.pace.goes_second() { threads.count() } else { 1 };
-        let share = picks.len().div_ceil(hands).next_multiple_of(TILE).max(TILE);
-        self.busy = picks.len().div_ceil(share).max(1);
-        self.hands.resize_with(self.hands.len().max(self.busy), || Hand::new(model));
-        for (at, hand) in self.hands[..self.busy].iter_mut().enumerate() {
-            hand.take(&picks[at * share..picks.len().min((at + 1) * share)], plots);
+        self.hands.resize_with(self.hands.len().max(hands), || Hand::new(model));
+        self.busy = hands;
+        for (at, hand) in self.hands[..hands].iter_mut().enumerate() {
+            let first = |hand: usize| picks.len().min(picks.len().div_ceil(TILE) * hand / hands * TILE);
+            hand.take(&picks[first(at)..first(at + 1)], plots);
         }
         self.watch().lap(Phase::Schedule);
         let pass = Pass { model, threads, kv, pool: pool.shared() };
         let sound = match &mut self.hands[..self.busy] {
             [hand] => hand.compute(pass),
-            hands => apart(hands, pass),
+            hands => apart(hands, threads, Pass { threads: &self.alone, ..pass }),
         };
         if choice {
-            self.pace.took(begun.elapsed().as_secs_f64() / picks.len() as f64);
+            self.pace.took(begun.elapsed(), picks.len());
         }
         sound
     }
@@ -159,10 +164,10 @@ fn may_part(isa: Isa, threads: usize, picks: &[Pick]) -> bool {
     threads > 1 && !isa.has_matrix_unit() && picks.len() >= LEAST_ROWS * threads && picks.iter().all(decodes)
 }
 
-/// Every hand is computed by one thread, whose regions nobody else takes part in.
-fn apart(hands: &mut [Hand], pass: Pass<'_>) -> bool {
+/// Every hand is computed by one of the threads.
+fn apart(hands: &mut [Hand], threads: &Threads, pass: Pass<'_>) -> bool {
     let sound = AtomicBool::new(true);
-    pass.threads.chunks(hands, 1, |_, _, hand| {
+    threads.chunks(hands, 1, |_, _, hand| {
         if !hand[0].compute(pass) {
             sound.store(false, Ordering::Relaxed);
         }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The parts of a step, in the order in which a token passes them.
+/// The parts of a step, in the order in which a token passes them: what the calling thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Which sequences run, and their pages.
     Schedule,
-    /// Embeddings, norms, activations into codes, rotations, and keys and values into pages.
+    /// Embeddings, norms, activations into codes, rotations, and keys and values into pages; and where threads compute sequences
+    /// apart, waiting for the last.
     Between,
     /// Products; and the feed-forward's gate, which is applied where it is computed.
     Matrices,

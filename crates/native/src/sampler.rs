@@ -38,7 +38,9 @@ pub(crate) struct Ask {
 /// Reads the logits of a step. Its memory is kept for the next.
 #[derive(Debug, Default)]
 pub(crate) struct Sampler {
+    /// Of this step, and then some of an earlier one that was longer.
     draws: Vec<Draw>,
+    count: usize,
     /// Of every thread.
     readers: Vec<Reader>,
 }
@@ -46,14 +48,15 @@ pub(crate) struct Sampler {
 impl Sampler {
     /// Reads as many rows as are asked about. False when some are not numbers.
     pub fn read(&mut self, threads: &Threads, isa: Isa, logits: &Results, asks: &[Ask]) -> bool {
-        self.draws.resize_with(asks.len(), Draw::blank);
-        self.readers.resize_with(threads.count(), Reader::default);
+        self.count = asks.len();
+        self.draws.resize_with(self.draws.len().max(self.count), Draw::blank);
+        self.readers.resize_with(self.readers.len().max(threads.count()), Reader::default);
         let readers = SharedSlice::new(&mut self.readers);
         let sound = AtomicBool::new(true);
-        threads.chunks(&mut self.draws, 1, |worker, row, into| {
+        threads.chunks(&mut self.draws[..self.count], 1, |worker, row, into| {
             // SAFETY: a worker runs one task at a time.
             let reader = unsafe { &mut readers.part(worker..worker + 1)[0] };
-            if reader.read(isa, logits.row(row), &asks[row], &mut into[0]).is_none() {
+            if !reader.read(isa, logits.row(row), &asks[row], &mut into[0]) {
                 sound.store(false, Ordering::Relaxed);
             }
         });
@@ -62,7 +65,7 @@ impl Sampler {
 
     /// What was drawn, in the order in which it was asked for.
     pub fn draws(&self) -> &[Draw] {
-        &self.draws
+        &self.draws[..self.count]
     }
 }
 
@@ -76,16 +79,16 @@ struct Reader {
 }
 
 impl Reader {
-    /// `None` when the logits are not numbers.
-    fn read(&mut self, isa: Isa, logits: &[f32], ask: &Ask, into: &mut Draw) -> Option<()> {
+    /// False when the logits are not numbers.
+    fn read(&mut self, isa: Isa, logits: &[f32], ask: &Ask, into: &mut Draw) -> bool {
         // A temperature so low that its inverse overflows is as good as none.
         let inverse = 1.0 / ask.sampling.temperature;
         let greedy = ask.sampling.temperature <= 0.0 || !inverse.is_finite();
         let scale = if greedy { 1.0 } else { inverse };
         self.found.look(isa, logits, ask.top_k.max(1), scale);
-        let best = *self.found.best.first()?;
+        let Some(&best) = self.found.best.first() else { return false };
         if !(best.1.is_finite() && self.found.total.is_finite()) {
-            return None;
+            return false;
         }
         let log_total = f64::from(best.1) + self.found.total.ln();
         let candidate = |(token, logit): (Token, f32)| Candidate {
@@ -95,7 +98,7 @@ impl Reader {
         into.top.clear();
         into.top.extend(self.found.best.iter().take(ask.top_k).copied().map(candidate));
         into.sampled = candidate(if greedy { best } else { self.sample(isa, logits, scale, ask) });
-        Some(())
+        true
     }
 
     /// Draws from the distribution after temperature, top-k, top-p and min-p, in this order.
@@ -175,7 +178,7 @@ mod tests {
 
     fn draw(reader: &mut Reader, isa: Isa, logits: &[f32], ask: &Ask) -> Option<Draw> {
         let mut draw = Draw::blank();
-        reader.read(isa, logits, ask, &mut draw).map(|()| draw)
+        reader.read(isa, logits, ask, &mut draw).then_some(draw)
     }
 
     /// The distribution that the settings describe, by the book: sorted, each filter a plain loop.

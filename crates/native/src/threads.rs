@@ -1,6 +1,6 @@
 //! A few threads that work through many short regions together.
 //!
-//! A decoding step is some three hundred parallel regions of 2 to 500 µs, so what counts is the time between
+//! A decoding step, where all threads compute it together, is some three hundred parallel regions of 2 to 500 µs, so what counts is the time between
 //! them, and that a processor taken away by another process costs no more than its share. Whoever waits
 //! therefore spins only briefly and then really sleeps: the kernel can then run the thread that is waited for
 //! on the processor that became free.
@@ -145,6 +145,11 @@ impl Threads {
             threads.workers.push(thread::Builder::new().name(name).spawn(move || shared.serve(worker))?);
         }
         Ok(threads)
+    }
+
+    /// The caller alone, or several callers that know nothing of each other.
+    pub fn alone() -> Self {
+        Self { shared: Arc::new(Shared::new(1)), workers: Vec::new(), busy: AtomicBool::new(false) }
     }
 
     pub fn count(&self) -> usize {

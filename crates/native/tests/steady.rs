@@ -58,7 +58,8 @@ const GPT_OSS: &str = "tests/architectures/gpt-oss";
 const PROMPT: &str = "<|im_start|>user\nUsing each of 5, 8, 30, 43, 28 exactly once, make 68.<|im_end|>\n\
     <|im_start|>assistant\n";
 
-const SEQUENCES: usize = 16;
+/// Enough for two threads to compute some apart, now and then.
+const SEQUENCES: usize = 32;
 const MAX_TOKENS: usize = 400;
 /// Steps before the first that counts: by then all is as large as it usually is.
 const FIRST: usize = 50;

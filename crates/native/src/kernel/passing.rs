@@ -70,7 +70,7 @@ pub(crate) fn matmul_passing(
     let step = weights.step(isa, together.columns).unwrap_or(width);
     let liked = Taste { width: 1, ..taste(isa, threads.count(), weights, x.rows(), 1) };
     let shares = Shares::new(width.div_ceil(step), x.rows(), 1, liked);
-    patches.0.resize_with(threads.count(), Buffer::default);
+    patches.0.resize_with(patches.0.len().max(threads.count()), Buffer::default);
     let patches = SharedSlice::new(&mut patches.0);
     threads.run(shares.count(), |worker, task| {
         let (units, rows) = shares.task(task);

@@ -60,7 +60,7 @@ impl Columns<'_> {
     #[inline(always)]
     pub fn expect(&mut self, row: usize, first: usize, lanes: usize) {
         use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        let at = row.wrapping_sub(self.sheet.top).wrapping_mul(self.sheet.width) + self.first + first;
+        let at = (row - self.sheet.top) * self.sheet.width + self.first + first;
         let place = self.sheet.data.wrapping_add(at);
         for lane in 0..lanes {
             // SAFETY: prefetching is a hint that cannot fault, wherever the place is.

@@ -48,6 +48,19 @@ fn threads_and_batches_change_nothing() {
     }
 }
 
+/// A matrix unit always has all rows, so this is asked of another kernel as well.
+#[test]
+fn threads_that_compute_apart_change_nothing() {
+    let plain = Isa::available().into_iter().find(|isa| isa.to_string() != "amx");
+    let acorn = Acorn::on(plain.unwrap());
+    let prompts = acorn.prompts(&PROBLEMS, MAX_TOKENS);
+    let trees = |threads| {
+        let mut engine = acorn.engine(Options { threads, ..Options::default() });
+        grow(&mut engine, &plan(), Method::FullParallel, &prompts).unwrap()
+    };
+    assert!(trees(1) == trees(2));
+}
+
 #[test]
 fn a_prompt_alone_grows_as_in_company() {
     let acorn = Acorn::open();

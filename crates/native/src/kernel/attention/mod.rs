@@ -90,7 +90,7 @@ impl Answers {
         let count = plan.answers() * shape.heads;
         let sums = SharedSlice::new(self.sums.at_least(count * width));
         let weights = SharedSlice::new(self.weights.at_least(count));
-        self.workers.resize_with(threads.count(), Worker::default);
+        self.workers.resize_with(self.workers.len().max(threads.count()), Worker::default);
         let workers = SharedSlice::new(&mut self.workers);
         // What was asked for ahead of time was asked for in this order.
         threads.deal(plan.parts.len() * shape.kv_heads, |worker, task| {

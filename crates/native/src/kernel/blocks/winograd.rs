@@ -173,9 +173,10 @@ fn give_out(tiles: &[Results], rows: Range<usize>, first_column: usize, out: &mu
     assert_eq!(rows.len(), tiles.len() * ROWS);
     let (columns, mut into, stride) = out.place(rows.clone(), first_column);
     let results = tiles.iter().flat_map(|tile| &tile.0);
+    // Else the last panel is not full.
     if columns >= PANELS * LANES {
         for result in results {
-            // SAFETY: so many columns of every row are this task's, by the assertions here and in `place`.
+            // SAFETY: so many columns of every row are there and this task's: rows are counted above, and `place` counted columns.
             unsafe { into.cast::<[[f32; LANES]; PANELS]>().write_unaligned(*result) };
             into = into.wrapping_add(stride);
         }

@@ -146,9 +146,9 @@ macro_rules! ask {
     };
 }
 
-/// A quarter of a panel of the next block is unfolded, and of the one after it asked for: the codes of two pairs of words. Their products are taken off what sums
-/// begin with, or rather added up in register 31, unless those pairs are plain. What takes time is storing them, and there is
-/// time for it beside products, for a quarter at a time.
+/// A quarter of a panel of the next block is unfolded, and that of the block after it asked for: the codes of two pairs of words.
+/// Their products are taken off what sums begin with, or rather added up in register 31, unless those pairs are plain. What takes
+/// time is storing them, and there is time for it beside products, for a quarter at a time.
 #[rustfmt::skip]
 macro_rules! unfold {
     (nothing, $quarter:tt) => { "" };
