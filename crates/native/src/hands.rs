@@ -99,7 +99,7 @@ impl Hand {
 #[derive(Debug)]
 pub(crate) struct Hands {
     hands: Vec<Hand>,
-    /// What a thread that computes a hand by itself has others for.
+    /// For a thread that computes a hand by itself: nobody else takes part.
     alone: Threads,
     /// How many have rows in this step.
     busy: usize,
