@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use eager_core::metrics::pass_at_equal_tokens;
-use eager_core::{Finish, Judged, Method, Metrics, Outcome, Plan, Prompt, Tree};
+use eager_core::metrics::{pass_at_equal_prefixes, pass_at_equal_tokens};
+use eager_core::{Finish, Judged, Method, Metrics, Outcome, Plan, Prefixes, Prompt, Tree};
 use eager_grade::{Grade, Grader};
 use serde::Serialize;
 
@@ -29,6 +29,8 @@ pub struct Run {
     pub method: Method,
     pub theta: Option<f32>,
     pub outcomes: Vec<Outcome>,
+    /// Parallel to `outcomes`.
+    pub prefixes: Vec<Prefixes>,
     /// Over the prompts that are complete.
     pub metrics: Metrics,
     /// Fewer complete prompts than there are: it was broken off.
@@ -46,6 +48,8 @@ pub struct Line {
     pub token_share: Option<f64>,
     /// Full-parallel's pass@k with as many tokens; none when it spent fewer itself.
     pub full_parallel_at_equal_tokens: Option<f64>,
+    /// The same by distinct prefixes, of the method and of full-parallel.
+    pub full_parallel_at_equal_tokens_shared: Option<f64>,
 }
 
 /// A first pass that several methods have in common, with the time it took.
@@ -98,11 +102,14 @@ impl<'a> Comparison<'a> {
         }
         let outcomes: Vec<Outcome> =
             trees.iter().zip(self.tasks).map(|(t, task)| self.grade(task, t)).collect();
-        let complete = outcomes.iter().zip(&trees).filter(|(_, t)| is_complete(t)).map(|(o, _)| o.clone());
-        let metrics = Metrics::of(&complete.collect::<Vec<_>>(), seconds);
+        let prefixes: Vec<Prefixes> = trees.iter().map(Prefixes::of_tree).collect();
+        let complete = (0..trees.len()).filter(|&at| is_complete(&trees[at]));
+        let (done, done_prefixes): (Vec<Outcome>, Vec<Prefixes>) =
+            complete.map(|at| (outcomes[at].clone(), prefixes[at].clone())).unzip();
+        let metrics = Metrics::of(&done, &done_prefixes, seconds);
         let partial = metrics.prompts < self.tasks.len();
         let theta = method.forks().then_some(theta);
-        (Run { method, theta, outcomes, metrics, partial }, result)
+        (Run { method, theta, outcomes, prefixes, metrics, partial }, result)
     }
 
     /// The first pass of a method, unless the method before began with the same.
@@ -162,6 +169,8 @@ pub fn lines(runs: &[Run]) -> Vec<Line> {
             token_share: full.map(|f| run.metrics.tokens as f64 / f.metrics.tokens.max(1) as f64),
             full_parallel_at_equal_tokens: full
                 .and_then(|f| pass_at_equal_tokens(&f.outcomes, run.metrics.tokens)),
+            full_parallel_at_equal_tokens_shared: full
+                .and_then(|f| pass_at_equal_prefixes(&f.outcomes, &f.prefixes, run.metrics.tokens_distinct)),
         }
     };
     runs.iter().map(line).collect()

@@ -154,7 +154,7 @@ fn families(tasks: &[Task], runs: &[Run], full: &Run) -> Table {
     let of = |run: &Run, family: Family| {
         let outcomes =
             run.outcomes.iter().zip(tasks).filter(|(_, t)| t.family == family.name()).map(|(o, _)| o.clone());
-        Metrics::of(&outcomes.collect::<Vec<_>>(), 0.0)
+        Metrics::of(&outcomes.collect::<Vec<_>>(), &[], 0.0)
     };
     for run in runs {
         let mut row = vec![run.method.to_string()];

@@ -3,7 +3,30 @@
 use serde::{Deserialize, Serialize};
 
 use crate::chance::Key;
-use crate::vote::{Votes, weighted_tally};
+use crate::prefixes::Prefixes;
+use crate::vote::{Votes, tied, weighted_tally};
+
+/// What sequences without an answer count for in a majority.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unanswered {
+    /// Nothing: only answers are counted.
+    #[default]
+    Ignored,
+    /// All of them together are one answer, which is wrong.
+    Wrong,
+}
+
+impl Unanswered {
+    pub const ALL: [Self; 2] = [Self::Ignored, Self::Wrong];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ignored => "ignored",
+            Self::Wrong => "wrong",
+        }
+    }
+}
 
 /// One prompt's graded sequences.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -40,6 +63,11 @@ impl Outcome {
         weighted_tally(self.answers.iter().enumerate().map(|(i, a)| (a.as_deref(), self.weight(i))))
     }
 
+    /// Do several answers have the most votes?
+    pub fn is_tied(&self) -> bool {
+        !tied(&self.votes()).is_empty()
+    }
+
     /// Is there no answer that more than half of the sequences gave?
     pub fn is_divided(&self) -> bool {
         let most = self.votes().iter().map(|votes| votes.count).max().unwrap_or(0);
@@ -47,11 +75,27 @@ impl Outcome {
     }
 
     /// Is the majority's answer correct?
-    pub fn consensus(&self) -> bool {
+    pub fn consensus(&self, unanswered: Unanswered) -> bool {
         let votes = self.votes();
         let Some(winner) = votes.first() else { return false };
-        let voted = |i: usize| self.weight(i) > 0.0 && self.answers[i].as_ref() == Some(&winner.answer);
-        (0..self.answers.len()).find(|&i| voted(i)).is_some_and(|first| self.correct[first])
+        let first = |answer: Option<&String>| {
+            (0..self.answers.len()).find(|&i| self.weight(i) > 0.0 && self.answers[i].as_ref() == answer)
+        };
+        let Some(voted) = first(Some(&winner.answer)) else { return false };
+        let outvoted = match (unanswered, first(None)) {
+            (Unanswered::Wrong, Some(silent)) => {
+                let weight = self.unanswered_weight();
+                weight > winner.weight || weight == winner.weight && silent < voted
+            }
+            _ => false,
+        };
+        self.correct[voted] && !outvoted
+    }
+
+    /// What the votes of sequences without an answer would weigh together.
+    fn unanswered_weight(&self) -> f64 {
+        let silent = (0..self.answers.len()).filter(|&i| self.answers[i].is_none());
+        silent.map(|i| f64::from(self.weight(i).max(0.0))).sum()
     }
 }
 
@@ -60,18 +104,26 @@ impl Outcome {
 pub struct Metrics {
     /// Share of prompts with at least one correct sequence.
     pub pass_at_k: f64,
-    /// Share of prompts whose majority answer is correct.
+    /// Share of prompts whose majority answer is correct; sequences without an answer are ignored.
     pub cons_at_k: f64,
+    /// The same where they are together one answer, which is wrong.
+    pub cons_at_k_unanswered_wrong: f64,
     /// Mean over prompts of the share of correct sequences.
     pub pass_rate: f64,
     pub sequences: usize,
+    /// Tokens decoded.
     pub tokens: usize,
+    /// What an engine would have decoded that decodes each distinct prefix of a prompt's sequences once.
+    pub tokens_distinct: usize,
+    /// Prompts whose vote is a tie: the answer that came first stands for it.
+    pub ties: usize,
     pub seconds: f64,
     pub prompts: usize,
 }
 
 impl Metrics {
-    pub fn of(outcomes: &[Outcome], seconds: f64) -> Self {
+    /// `prefixes` are those of the same prompts.
+    pub fn of(outcomes: &[Outcome], prefixes: &[Prefixes], seconds: f64) -> Self {
         let share = |right: usize, of: usize| if of == 0 { 0.0 } else { right as f64 / of as f64 };
         let mean = |of: &dyn Fn(&Outcome) -> f64| {
             let sum: f64 = outcomes.iter().map(of).sum();
@@ -79,10 +131,13 @@ impl Metrics {
         };
         Metrics {
             pass_at_k: mean(&|o| f64::from(o.solved())),
-            cons_at_k: mean(&|o| f64::from(o.consensus())),
+            cons_at_k: mean(&|o| f64::from(o.consensus(Unanswered::Ignored))),
+            cons_at_k_unanswered_wrong: mean(&|o| f64::from(o.consensus(Unanswered::Wrong))),
             pass_rate: mean(&|o| share(o.right(), o.sequences())),
             sequences: outcomes.iter().map(Outcome::sequences).sum(),
             tokens: outcomes.iter().map(|o| o.tokens).sum(),
+            tokens_distinct: prefixes.iter().map(Prefixes::distinct).sum(),
+            ties: outcomes.iter().filter(|o| o.is_tied()).count(),
             seconds,
             prompts: outcomes.len(),
         }
@@ -103,11 +158,11 @@ pub fn pass_at_k(n: usize, right: usize, k: usize) -> f64 {
 ///
 /// Where there are few ways, all are looked at. Else a fixed 2,000 of them are, the same in every call. The standard
 /// error of that is about one percent for a prompt at most, and averages out over prompts.
-pub fn cons_at_k(outcome: &Outcome, k: usize) -> f64 {
+pub fn cons_at_k(outcome: &Outcome, k: usize, unanswered: Unanswered) -> f64 {
     const WAYS: usize = 2000;
     let n = outcome.sequences();
     let k = k.min(n);
-    let ballots = Ballots::new(outcome);
+    let ballots = Ballots::new(outcome, unanswered);
     let (mut right, mut ways) = (0, 0);
     let mut look = |drawn: &[usize]| {
         right += usize::from(ballots.consensus(drawn));
@@ -129,9 +184,10 @@ struct Ballots<'a> {
 }
 
 impl<'a> Ballots<'a> {
-    fn new(outcome: &'a Outcome) -> Self {
+    fn new(outcome: &'a Outcome, unanswered: Unanswered) -> Self {
+        let counts = |answer: &Option<String>| answer.is_some() || unanswered == Unanswered::Wrong;
         let given = |answer: &Option<String>| {
-            outcome.answers.iter().position(|other| other == answer).filter(|_| answer.is_some())
+            outcome.answers.iter().position(|other| other == answer).filter(|_| counts(answer))
         };
         Ballots { outcome, answers: outcome.answers.iter().map(given).collect() }
     }
@@ -150,7 +206,8 @@ impl<'a> Ballots<'a> {
         }
         let first_wins =
             |best: (usize, f64, usize), next: (usize, f64, usize)| if next.1 > best.1 { next } else { best };
-        votes.into_iter().reduce(first_wins).is_some_and(|(_, _, first)| self.outcome.correct[first])
+        let is_right = |first: usize| self.outcome.correct[first] && self.outcome.answers[first].is_some();
+        votes.into_iter().reduce(first_wins).is_some_and(|(_, _, first)| is_right(first))
     }
 }
 
@@ -188,48 +245,68 @@ fn some_choice(n: usize, k: usize, way: usize) -> Vec<usize> {
     drawn
 }
 
-/// An estimate for each prompt, with as many of its samples as `tokens` buy: see [`passes_at_equal_tokens`].
-fn at_equal_tokens(
-    full_parallel: &[Outcome],
-    tokens: usize,
-    estimate: impl Fn(&Outcome, usize) -> f64,
-) -> Option<Vec<f64>> {
-    let spent: usize = full_parallel.iter().map(|o| o.tokens).sum();
-    if spent == 0 || tokens > spent {
-        return None;
-    }
-    let share = tokens as f64 / spent as f64;
-    let of = |o: &Outcome| {
-        let k = share * o.sequences() as f64;
-        let below = estimate(o, k as usize);
-        if k.fract() == 0.0 { below } else { below + (estimate(o, k as usize + 1) - below) * k.fract() }
-    };
-    Some(full_parallel.iter().map(of).collect())
+/// An estimate for each prompt from a share of its samples. A fractional number of samples is interpolated.
+fn at_share(full_parallel: &[Outcome], share: f64, estimate: impl Fn(&Outcome, usize) -> f64) -> Vec<f64> {
+    let of = |o: &Outcome| interpolate(share * o.sequences() as f64, |k| estimate(o, k));
+    full_parallel.iter().map(of).collect()
 }
 
-/// For each prompt, full-parallel's pass@k had it spent only `tokens` on all prompts: what else the tokens could have
-/// bought.
+fn interpolate(k: f64, at: impl Fn(usize) -> f64) -> f64 {
+    let below = at(k as usize);
+    if k.fract() == 0.0 { below } else { below + (at(k as usize + 1) - below) * k.fract() }
+}
+
+/// The share of its samples that full-parallel could have decoded with `tokens` for all prompts: what else the tokens
+/// could have bought.
 ///
 /// Every prompt gets the same share of its samples, because a sampler cannot know which prompts are hard. To give each
 /// prompt the tokens that another method chose to spend on it would lend the sampler the very knowledge that is being
-/// compared. A fractional number of samples is interpolated. `None` when full-parallel did not spend that much itself.
-pub fn passes_at_equal_tokens(full_parallel: &[Outcome], tokens: usize) -> Option<Vec<f64>> {
-    at_equal_tokens(full_parallel, tokens, |o, k| pass_at_k(o.sequences(), o.right(), k))
+/// compared. `None` when full-parallel did not spend that much itself.
+pub fn share_of_tokens(full_parallel: &[Outcome], tokens: usize) -> Option<f64> {
+    let spent: usize = full_parallel.iter().map(|o| o.tokens).sum();
+    (spent > 0 && tokens <= spent).then(|| tokens as f64 / spent as f64)
+}
+
+/// The same with each distinct prefix decoded once: the share of the samples whose expected distinct prefixes are
+/// `distinct` over all prompts. More samples share more, so this is not proportional to the tokens.
+pub fn share_of_prefixes(full_parallel: &[Prefixes], distinct: usize) -> Option<f64> {
+    let all: usize = full_parallel.iter().map(Prefixes::distinct).sum();
+    if all == 0 || distinct > all {
+        return None;
+    }
+    let expected = |share: f64| -> f64 {
+        full_parallel.iter().map(|p| interpolate(share * p.sequences() as f64, |k| p.expected(k))).sum()
+    };
+    // It grows with the share, so halving finds the place: to the last bit of a share in 53 steps.
+    let halve = |(low, high): (f64, f64), _| {
+        let middle = (low + high) / 2.0;
+        if expected(middle) < distinct as f64 { (middle, high) } else { (low, middle) }
+    };
+    Some((0..53).fold((0.0, 1.0), halve).1)
+}
+
+/// For each prompt, full-parallel's pass@k with this share of its samples.
+pub fn passes_at_share(full_parallel: &[Outcome], share: f64) -> Vec<f64> {
+    at_share(full_parallel, share, |o, k| pass_at_k(o.sequences(), o.right(), k))
 }
 
 /// The same for the majority's accuracy.
-pub fn consensus_at_equal_tokens(full_parallel: &[Outcome], tokens: usize) -> Option<Vec<f64>> {
-    at_equal_tokens(full_parallel, tokens, cons_at_k)
+pub fn consensus_at_share(full_parallel: &[Outcome], share: f64, unanswered: Unanswered) -> Vec<f64> {
+    at_share(full_parallel, share, |o, k| cons_at_k(o, k, unanswered))
 }
 
-/// The mean of [`passes_at_equal_tokens`] over prompts.
+/// Full-parallel's pass@k over all prompts had it spent only `tokens` on them: see [`share_of_tokens`].
 pub fn pass_at_equal_tokens(full_parallel: &[Outcome], tokens: usize) -> Option<f64> {
-    passes_at_equal_tokens(full_parallel, tokens).map(|each| mean(&each))
+    share_of_tokens(full_parallel, tokens).map(|share| mean(&passes_at_share(full_parallel, share)))
 }
 
-/// The mean of [`consensus_at_equal_tokens`] over prompts.
-pub fn cons_at_equal_tokens(full_parallel: &[Outcome], tokens: usize) -> Option<f64> {
-    consensus_at_equal_tokens(full_parallel, tokens).map(|each| mean(&each))
+/// The same with each distinct prefix decoded once: see [`share_of_prefixes`].
+pub fn pass_at_equal_prefixes(
+    full_parallel: &[Outcome],
+    prefixes: &[Prefixes],
+    distinct: usize,
+) -> Option<f64> {
+    share_of_prefixes(prefixes, distinct).map(|share| mean(&passes_at_share(full_parallel, share)))
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -257,11 +334,12 @@ mod tests {
             outcome(&[("1", false), ("1", false), ("2", true)], 50),
             outcome(&[("", false)], 10),
         ];
-        let metrics = Metrics::of(&outcomes, 2.5);
+        let metrics = Metrics::of(&outcomes, &[], 2.5);
         assert_eq!((metrics.pass_at_k, metrics.cons_at_k), (2.0 / 3.0, 1.0 / 3.0));
         assert!((metrics.pass_rate - (0.5 + 1.0 / 3.0) / 3.0).abs() < 1e-12);
-        assert_eq!((metrics.sequences, metrics.tokens, metrics.prompts), (8, 160, 3));
-        assert_eq!(Metrics::of(&[], 0.0).pass_at_k, 0.0);
+        assert_eq!((metrics.sequences, metrics.tokens, metrics.prompts, metrics.ties), (8, 160, 3, 0));
+        assert_eq!(Metrics::of(&[outcome(&[("1", true), ("2", false)], 9)], &[], 0.0).ties, 1);
+        assert_eq!(Metrics::of(&[], &[], 0.0).pass_at_k, 0.0);
         let divided: Vec<bool> = outcomes.iter().map(Outcome::is_divided).collect();
         assert_eq!(divided, [true, false, true]);
     }
@@ -272,7 +350,10 @@ mod tests {
         assert_eq!(pass_at_equal_tokens(&full, 100), Some(0.5));
         assert_eq!(pass_at_equal_tokens(&full, 50), Some(0.25));
         assert_eq!(pass_at_equal_tokens(&full, 75), Some(0.375));
-        assert_eq!(passes_at_equal_tokens(&full, 75), Some(vec![0.75, 0.0]));
+        assert_eq!(
+            share_of_tokens(&full, 75).map(|share| passes_at_share(&full, share)),
+            Some(vec![0.75, 0.0])
+        );
         assert_eq!(pass_at_equal_tokens(&full, 101), None);
         assert_eq!(pass_at_equal_tokens(&[], 0), None);
     }
@@ -280,33 +361,53 @@ mod tests {
     #[test]
     fn majorities_at_equal_tokens_interpolate_too() {
         // One sample is right in one of two; of two samples the first wins the tie.
+        let consensus_at_equal_tokens = |full: &[Outcome], tokens| {
+            share_of_tokens(full, tokens).map(|share| consensus_at_share(full, share, Unanswered::Ignored))
+        };
         let full = [outcome(&[("1", true), ("2", false)], 60), outcome(&[("3", true), ("3", true)], 40)];
         assert_eq!(consensus_at_equal_tokens(&full, 100), Some(vec![1.0, 1.0]));
         assert_eq!(consensus_at_equal_tokens(&full, 50), Some(vec![0.5, 1.0]));
         assert_eq!(consensus_at_equal_tokens(&full, 75), Some(vec![0.75, 1.0]));
         assert_eq!(consensus_at_equal_tokens(&full, 0), Some(vec![0.0, 0.0]));
-        assert_eq!(cons_at_equal_tokens(&full, 75), Some(0.875));
-        assert_eq!(cons_at_equal_tokens(&full, 101), None);
+        assert_eq!(consensus_at_equal_tokens(&full, 101), None);
     }
 
     #[test]
     fn the_heavier_answer_is_the_majority() {
         let mut prompt = outcome(&[("4", false), ("5", true), ("4", false), ("", false)], 10);
-        assert!(!prompt.consensus());
+        assert!(!prompt.consensus(Unanswered::Ignored));
         prompt.weights = vec![1.0, 2.5, 1.0, 9.0];
-        assert!(prompt.consensus());
+        assert!(prompt.consensus(Unanswered::Ignored));
         assert_eq!(prompt.votes()[0].answer, "5");
         // Whoever does not vote has no say in whether the answer is right either.
         prompt = outcome(&[("4", false), ("4", true)], 10);
         prompt.weights = vec![0.0, 1.0];
-        assert!(prompt.consensus());
+        assert!(prompt.consensus(Unanswered::Ignored));
+    }
+
+    #[test]
+    fn what_has_no_answer_may_count_as_one_wrong_answer() {
+        let consensus = |answers: &[(&str, bool)]| {
+            Unanswered::ALL.map(|unanswered| outcome(answers, 10).consensus(unanswered))
+        };
+        assert_eq!(consensus(&[("4", true), ("", false), ("", false)]), [true, false]);
+        assert_eq!(consensus(&[("4", true), ("4", true), ("", false)]), [true, true]);
+        // As in any tie, the first wins.
+        assert_eq!(consensus(&[("4", true), ("", false)]), [true, true]);
+        assert_eq!(consensus(&[("", false), ("4", true)]), [true, false]);
+        let metrics = Metrics::of(&[outcome(&[("4", true), ("", false), ("", false)], 10)], &[], 0.0);
+        assert_eq!((metrics.cons_at_k, metrics.cons_at_k_unanswered_wrong), (1.0, 0.0));
+        // What weighs nothing is no vote for having no answer either.
+        let mut halted = outcome(&[("", false), ("", false), ("4", true)], 10);
+        halted.weights = vec![0.0, 0.5, 1.0];
+        assert!(halted.consensus(Unanswered::Wrong));
     }
 
     #[test]
     fn no_votes_are_no_majority() {
         let silent = outcome(&[("", false), ("", false), ("", false)], 10);
-        assert!((0..5).all(|k| cons_at_k(&silent, k) == 0.0));
-        assert_eq!(cons_at_k(&Outcome::default(), 3), 0.0);
+        assert!((0..5).all(|k| cons_at_k(&silent, k, Unanswered::Ignored) == 0.0));
+        assert_eq!(cons_at_k(&Outcome::default(), 3, Unanswered::Ignored), 0.0);
     }
 
     /// Against a closed form: with two answers the majority is right when right ones are more than half, or half and first.
@@ -319,8 +420,12 @@ mod tests {
         assert!(choices(32, k) > 2000);
         let hits: usize = (5..=k).map(|r| choices(right, r) * choices(wrong, k - r)).sum();
         let expected = hits as f64 / choices(32, k) as f64;
-        assert!((cons_at_k(&prompt, k) - expected).abs() < 0.02, "{} {expected}", cons_at_k(&prompt, k));
-        assert_eq!(cons_at_k(&prompt, k), cons_at_k(&prompt, k));
+        assert!(
+            (cons_at_k(&prompt, k, Unanswered::Ignored) - expected).abs() < 0.02,
+            "{} {expected}",
+            cons_at_k(&prompt, k, Unanswered::Ignored)
+        );
+        assert_eq!(cons_at_k(&prompt, k, Unanswered::Ignored), cons_at_k(&prompt, k, Unanswered::Ignored));
     }
 
     #[test]
@@ -359,22 +464,39 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cons_at_k_counts_subsets(prompt in outcomes(), k in 0usize..10) {
+        fn cons_at_k_counts_subsets(prompt in outcomes(), k in 0usize..10, wrong in any::<bool>()) {
+            let unanswered = if wrong { Unanswered::Wrong } else { Unanswered::Ignored };
             let n = prompt.sequences();
             let drawn = k.min(n);
             let subsets = (0u32..1 << n).filter(|s| s.count_ones() as usize == drawn);
-            let majorities: Vec<bool> = subsets.map(|s| only(&prompt, s).consensus()).collect();
+            let majorities: Vec<bool> = subsets.map(|s| only(&prompt, s).consensus(unanswered)).collect();
             let right = majorities.iter().filter(|&&right| right).count();
             prop_assert_eq!(majorities.len(), choices(n, drawn));
-            prop_assert_eq!(cons_at_k(&prompt, k), right as f64 / majorities.len() as f64);
-            prop_assert_eq!(cons_at_k(&prompt, n), f64::from(prompt.consensus()));
+            prop_assert_eq!(cons_at_k(&prompt, k, unanswered), right as f64 / majorities.len() as f64);
+            prop_assert_eq!(cons_at_k(&prompt, n, unanswered), f64::from(prompt.consensus(unanswered)));
         }
 
+        /// What is shared costs once, so the same number buys more samples, and all of them at the end.
         #[test]
-        fn totals_are_means_over_prompts(full in prop::collection::vec(outcomes(), 1..5), tokens in 0usize..300) {
-            let means = |each: Option<Vec<f64>>| each.map(|e| e.iter().sum::<f64>() / e.len() as f64);
-            prop_assert_eq!(pass_at_equal_tokens(&full, tokens), means(passes_at_equal_tokens(&full, tokens)));
-            prop_assert_eq!(cons_at_equal_tokens(&full, tokens), means(consensus_at_equal_tokens(&full, tokens)));
+        fn equal_prefixes_buy_what_they_cost(
+            prompts in prop::collection::vec(prop::collection::vec(prop::collection::vec(0u32..2, 1..6), 1..7), 1..4),
+            bought in 0.0f64..=1.0,
+        ) {
+            let prefixes: Vec<Prefixes> = prompts.iter().cloned().map(Prefixes::of).collect();
+            let all: usize = prefixes.iter().map(Prefixes::distinct).sum();
+            let distinct = (bought * all as f64) as usize;
+            let share = share_of_prefixes(&prefixes, distinct).unwrap();
+            let cost: f64 =
+                prefixes.iter().map(|p| interpolate(share * p.sequences() as f64, |k| p.expected(k))).sum();
+            prop_assert!((cost - distinct as f64).abs() < 1e-9, "{cost} {distinct}");
+            prop_assert_eq!(share_of_prefixes(&prefixes, all + 1), None);
+            let decoded: Vec<Outcome> = prompts
+                .iter()
+                .map(|p| Outcome { tokens: p.iter().map(Vec::len).sum(), ..Outcome::default() })
+                .collect();
+            if prompts.iter().all(|p| p.len() == prompts[0].len()) {
+                prop_assert!(share + 1e-9 >= share_of_tokens(&decoded, distinct).unwrap());
+            }
         }
 
         /// Against the definition: enumerate every way to draw k of n.

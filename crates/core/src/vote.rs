@@ -21,6 +21,9 @@ pub struct Votes {
     pub count: usize,
     /// What their votes weigh together: as much as `count` where all weigh the same.
     pub weight: f64,
+    /// Another answer has as much, and no other has more: the vote is a tie.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tied: bool,
 }
 
 /// Counts answers, most votes first; ties go to the answer that came first. Sequences without an answer abstain.
@@ -40,12 +43,22 @@ pub fn weighted_tally<'a>(ballots: impl IntoIterator<Item = (Option<&'a str>, f3
                 known.count += 1;
                 known.weight += weight;
             }
-            None => votes.push(Votes { answer: answer.to_owned(), count: 1, weight }),
+            None => votes.push(Votes { answer: answer.to_owned(), count: 1, weight, tied: false }),
         }
     }
     // A stable sort: ties stay in order of appearance.
     votes.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    let most = votes.first().map_or(0.0, |winner| winner.weight);
+    let leading = votes.iter().take_while(|v| v.weight == most).count();
+    if leading > 1 {
+        votes[..leading].iter_mut().for_each(|v| v.tied = true);
+    }
     votes
+}
+
+/// The answers that tie for the most votes, the one that came first before the others; none where one answer won.
+pub fn tied(votes: &[Votes]) -> &[Votes] {
+    &votes[..votes.iter().take_while(|v| v.tied).count()]
 }
 
 #[cfg(test)]
@@ -69,6 +82,23 @@ mod tests {
         assert_eq!(seen(&votes), [("8", 1, 2.5), ("7", 2, 2.0)]);
         let votes = weighted_tally([(Some("7"), 1.5), (Some("8"), 3.0), (Some("7"), 1.5)]);
         assert_eq!(seen(&votes), [("7", 2, 3.0), ("8", 1, 3.0)]);
+    }
+
+    #[test]
+    fn a_tie_is_said_to_be_one() {
+        let names =
+            |votes: &[Votes]| -> Vec<String> { tied(votes).iter().map(|v| v.answer.clone()).collect() };
+        let votes = tally([Some("7"), None, Some("8"), Some("8"), Some("7"), Some("9")]);
+        assert_eq!(names(&votes), ["7", "8"]);
+        let said = serde_json::to_value(&votes).unwrap();
+        assert_eq!((&said[0]["tied"], &said[2].get("tied")), (&true.into(), &None));
+        assert!(names(&tally([Some("7"), Some("8"), Some("8")])).is_empty());
+        assert!(names(&tally([Some("7"), Some("7")])).is_empty() && names(&tally([None])).is_empty());
+        // Weights decide, not heads.
+        assert_eq!(
+            names(&weighted_tally([(Some("7"), 1.5), (Some("8"), 3.0), (Some("7"), 1.5)])),
+            ["7", "8"]
+        );
     }
 
     #[test]

@@ -20,6 +20,14 @@ pub fn is_late(option: &str) -> bool {
     matches!(option, "surplus" | "adapt-to") || option.starts_with("regrow")
 }
 
+/// Is this option a method's own? All others say how problems are put and how tokens are drawn, which must be the same for
+/// methods that are compared.
+pub fn is_of_method(option: &str) -> bool {
+    const FORKING: [&str; 5] = ["window", "everywhere", "cap", "relax", "fork-spacing"];
+    let baseline = ["esc", "deepconf"].iter().any(|method| option.starts_with(method));
+    is_late(option) || baseline || FORKING.contains(&option)
+}
+
 /// One run of a campaign.
 #[derive(Debug, Clone)]
 pub struct Trial {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use eager_lab::bench::{BenchError, Pace};
 use eager_lab::campaign::{Campaign, Trial};
-use eager_lab::report::{Options, Report};
+use eager_lab::report::Report;
 use eager_lab::run::{Found, Run, RunError};
 
 use crate::interrupt::Interrupt;
@@ -84,7 +84,7 @@ fn conclude(
     let mut campaign = Campaign::open(root, trials, &suite::asked(&subject.suite), resume).map_err(told)?;
     let whole = grow(&mut campaign, &mut subject, args, root, ending.again, interrupt)?;
     let runs = find(&[root.to_owned()])?;
-    let report = Report::new(&runs, Options { paper: args.paper, trees: args.trees, ..Options::default() });
+    let report = Report::new(&runs, args.report.options());
     let saved = report.save(&campaign.report())?;
     eprintln!("eager: {} is the report", saved.html.display());
     if ending.json {

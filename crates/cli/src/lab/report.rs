@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
+use eager_core::Unanswered;
 use eager_lab::report::{Line, Options, Report};
 use eager_lab::statistics::Estimate;
 
@@ -18,12 +19,8 @@ pub struct Args {
     /// The HTML file to write, with the Markdown and its figures beside it [default: report.html in the first folder]
     #[arg(long)]
     out: Option<PathBuf>,
-    /// How many problems' trees the report holds
-    #[arg(long, default_value_t = 40)]
-    trees: usize,
-    /// Put the paper's figures beside ours
-    #[arg(long)]
-    paper: bool,
+    #[command(flatten)]
+    report: ReportArgs,
     /// Print one JSON object instead of the table
     #[arg(long)]
     json: bool,
@@ -32,13 +29,45 @@ pub struct Args {
     markdown: bool,
 }
 
+/// What goes into a report, and how it counts.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct ReportArgs {
+    /// How many problems' trees the report holds
+    #[arg(long, default_value_t = 40)]
+    pub trees: usize,
+    /// Put the paper's figures beside ours in the report, where it has the same setting
+    #[arg(long)]
+    pub paper: bool,
+    /// What sequences without an answer count for in cons@k
+    #[arg(long, value_enum, default_value_t = UnansweredArg::Ignored)]
+    pub unanswered: UnansweredArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum UnansweredArg {
+    /// Nothing
+    Ignored,
+    /// All of them together are one answer, which is wrong
+    Wrong,
+}
+
+impl ReportArgs {
+    pub fn options(&self) -> Options {
+        let unanswered = match self.unanswered {
+            UnansweredArg::Ignored => Unanswered::Ignored,
+            UnansweredArg::Wrong => Unanswered::Wrong,
+        };
+        Options { paper: self.paper, unanswered, trees: self.trees, ..Options::default() }
+    }
+}
+
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     if args.out.as_ref().is_some_and(|out| out.extension().is_some_and(|extension| extension == "md")) {
         let why = "--out names the HTML file; the Markdown is written beside it with the ending .md";
         return Err(Usage(why.to_owned()).into());
     }
     let runs = find(&args.folders)?;
-    let report = Report::new(&runs, Options { paper: args.paper, trees: args.trees, ..Options::default() });
+    let report = Report::new(&runs, args.report.options());
     // The first that is one: what is no folder has been left out.
     let folder = args.folders.iter().find(|folder| folder.is_dir()).unwrap_or(&args.folders[0]);
     let html = args.out.clone().unwrap_or_else(|| folder.join("report.html"));

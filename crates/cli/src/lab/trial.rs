@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::args::{
     BaselineArgs, ChatArgs, DrawArgs, EngineArgs, RemoteArgs, RuleArgs, at_least_one, recorded,
 };
+use crate::lab::report::ReportArgs;
 use crate::session::Session;
 use crate::{Usage, sentence};
 
@@ -38,12 +39,8 @@ pub struct RunArgs {
     /// The same seed gives the same trees; several, separated by commas, are a run each
     #[arg(long, value_delimiter = ',', default_value = "0")]
     pub seed: Vec<u64>,
-    /// How many problems' trees the report holds
-    #[arg(long, default_value_t = 40)]
-    pub trees: usize,
-    /// Put the paper's figures beside ours in the report
-    #[arg(long)]
-    pub paper: bool,
+    #[command(flatten)]
+    pub report: ReportArgs,
     #[command(flatten)]
     pub chat: ChatArgs,
     #[command(flatten)]

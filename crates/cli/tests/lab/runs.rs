@@ -50,9 +50,26 @@ fn every_method_runs_and_the_folder_holds_what_it_promises() {
         }
         let metrics = &metrics(&run)[&method];
         assert_eq!(metrics["tokens"], tokens, "{method}");
-        for key in ["pass_at_k", "cons_at_k", "pass_rate", "sequences", "seconds", "prompts"] {
+        for key in [
+            "pass_at_k",
+            "cons_at_k",
+            "cons_at_k_unanswered_wrong",
+            "pass_rate",
+            "sequences",
+            "tokens_distinct",
+            "ties",
+            "seconds",
+            "prompts",
+        ] {
             assert!(metrics[key].is_number(), "{key} of {metrics}");
         }
+        // A tree decodes every prefix once; samples that know nothing of each other do not.
+        let distinct = metrics["tokens_distinct"].as_u64().unwrap() as usize;
+        let decodes_twice = ["full-parallel", "esc", "deepconf"].contains(&method.as_str());
+        assert!(
+            if decodes_twice { distinct < tokens } else { distinct <= tokens },
+            "{method} {distinct} {tokens}"
+        );
     }
     assert!(out.join("report.html").is_file() && out.join("report.md").is_file());
     assert!(!out.join("first-pass").exists(), "first passes are kept only while they are needed");

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 
 use eager_core::method::Standing;
 use eager_core::{
-    Answers, Engine, Finish, Judged, Method, Metrics, Outcome, Plan, Prompt, Pulse, Token, Tree,
+    Answers, Engine, Finish, Judged, Method, Metrics, Outcome, Plan, Prefixes, Prompt, Pulse, Token, Tree,
 };
 
 use crate::judge::{JudgeError, Kind};
@@ -329,5 +329,6 @@ fn sample(
 /// What came out of a run, from its samples alone.
 pub fn metrics(samples: &[Sample]) -> Metrics {
     let outcomes: Vec<Outcome> = samples.iter().map(Sample::outcome).collect();
-    Metrics::of(&outcomes, samples.iter().map(|s| s.seconds).sum())
+    let prefixes: Vec<Prefixes> = samples.iter().map(Sample::prefixes).collect();
+    Metrics::of(&outcomes, &prefixes, samples.iter().map(|s| s.seconds).sum())
 }

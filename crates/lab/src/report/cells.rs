@@ -6,8 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use eager_core::{Outcome, Prefixes, Unanswered};
 use serde_json::Value;
 
+use crate::campaign::is_of_method;
 use crate::report::names;
 use crate::run::{Manifest, Parameters, Run, Sample};
 
@@ -24,21 +26,37 @@ pub struct Score {
     pub sequences: f64,
     pub right: f64,
     pub tokens: f64,
+    /// Tokens, had each distinct prefix been decoded once.
+    pub distinct: f64,
+    /// Share of seeds whose vote is a tie.
+    pub tied: f64,
     pub seconds: f64,
 }
 
+/// One problem of one run: what the metrics need of its sequences.
+#[derive(Debug, Clone)]
+pub struct GradedProblem {
+    pub outcome: Outcome,
+    pub prefixes: Prefixes,
+}
+
 impl Score {
-    fn of(sample: &Sample) -> Self {
-        let outcome = sample.outcome();
+    fn of(
+        sample: &Sample,
+        GradedProblem { outcome, prefixes }: &GradedProblem,
+        unanswered: Unanswered,
+    ) -> Self {
         let sequences = outcome.sequences() as f64;
         Score {
             graded: sample.sequences.iter().any(|s| s.correct.is_some()),
             pass: f64::from(outcome.solved()),
-            cons: f64::from(outcome.consensus()),
+            cons: f64::from(outcome.consensus(unanswered)),
             rate: if sequences == 0.0 { 0.0 } else { outcome.right() as f64 / sequences },
             sequences,
             right: outcome.right() as f64,
             tokens: outcome.tokens as f64,
+            distinct: prefixes.distinct() as f64,
+            tied: f64::from(outcome.is_tied()),
             seconds: sample.seconds,
         }
     }
@@ -53,6 +71,8 @@ impl Score {
             sequences: mean(|s| s.sequences),
             right: mean(|s| s.right),
             tokens: mean(|s| s.tokens),
+            distinct: mean(|s| s.distinct),
+            tied: mean(|s| s.tied),
             seconds: mean(|s| s.seconds),
         }
     }
@@ -69,17 +89,24 @@ pub struct Cell<'a> {
     pub variant: Option<String>,
     /// One for each seed, by seed.
     pub runs: Vec<&'a Run>,
+    /// For each run, its problems by id.
+    pub graded: Vec<BTreeMap<&'a str, GradedProblem>>,
     pub scores: BTreeMap<String, Score>,
 }
 
 impl<'a> Cell<'a> {
-    fn new(runs: Vec<&'a Run>) -> Self {
+    fn new(runs: Vec<&'a Run>, unanswered: Unanswered) -> Self {
         let Manifest { method, parameters, .. } = &runs[0].manifest;
         let mut seen: BTreeMap<&str, Vec<Score>> = BTreeMap::new();
+        let mut graded = Vec::new();
         for run in &runs {
+            let mut problems = BTreeMap::new();
             for (id, sample) in by_id(run) {
-                seen.entry(id).or_default().push(Score::of(sample));
+                let one = GradedProblem { outcome: sample.outcome(), prefixes: sample.prefixes() };
+                seen.entry(id).or_default().push(Score::of(sample, &one, unanswered));
+                problems.insert(id, one);
             }
+            graded.push(problems);
         }
         Cell {
             method: method.clone(),
@@ -88,6 +115,7 @@ impl<'a> Cell<'a> {
             temperature: parameters.temperature,
             variant: None,
             scores: seen.into_iter().map(|(id, s)| (id.to_owned(), Score::average(&s))).collect(),
+            graded,
             runs,
         }
     }
@@ -113,10 +141,12 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Same sampling, so that the difference is the method's.
-    pub fn samples_like(&self, other: &Cell) -> bool {
+    /// Same prompts and same sampling, so that the difference is the method's.
+    pub fn samples_like(&self, other: &Cell<'a>) -> bool {
         let sampling = |p: &Parameters| (p.temperature, p.top_p, p.top_k, p.min_p, p.max_tokens);
-        sampling(self.parameters()) == sampling(other.parameters())
+        let asked = |p: &'a Parameters| p.options.iter().filter(|(name, _)| !is_of_method(name));
+        let (ours, theirs) = (self.parameters(), other.parameters());
+        sampling(ours) == sampling(theirs) && asked(ours).eq(asked(theirs))
     }
 }
 
@@ -146,14 +176,14 @@ impl<'a> Subject<'a> {
     }
 
     /// The full-parallel cell to hold another against: same sampling, and the same M.
-    pub fn full_parallel(&self, like: &Cell) -> Option<&Cell<'a>> {
+    pub fn full_parallel(&self, like: &Cell<'a>) -> Option<&Cell<'a>> {
         self.cells
             .iter()
             .find(|c| c.is_full_parallel() && c.samples_like(like) && c.max_sequences == like.max_sequences)
     }
 
     /// The full-parallel cell that knows most about what other numbers of samples would have brought.
-    pub fn richest_full_parallel(&self, like: &Cell) -> Option<&Cell<'a>> {
+    pub fn richest_full_parallel(&self, like: &Cell<'a>) -> Option<&Cell<'a>> {
         let fits = |c: &&Cell| c.is_full_parallel() && c.samples_like(like);
         self.cells.iter().filter(fits).max_by_key(|c| (c.is_complete(), c.max_sequences, c.runs.len()))
     }
@@ -168,7 +198,7 @@ pub struct Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    pub fn new(runs: &'a [Run]) -> Self {
+    pub fn new(runs: &'a [Run], unanswered: Unanswered) -> Self {
         let mut repeated = Vec::new();
         let mut groups: BTreeMap<SubjectKey, Vec<&'a Run>> = BTreeMap::new();
         for run in runs {
@@ -177,7 +207,7 @@ impl<'a> Comparison<'a> {
         let labels = Labels::of(&groups);
         let subjects = groups.into_iter().map(|(key, runs)| {
             let (model, suite) = labels.of_subject(&key);
-            let cells = cells(runs, &mut repeated);
+            let cells = cells(runs, unanswered, &mut repeated);
             Subject { primary: primary(&cells, &model), problems: problem_order(&cells), model, suite, cells }
         });
         let subjects = subjects.collect();
@@ -275,7 +305,7 @@ fn number(value: f32) -> Value {
     value.to_string().parse::<f64>().map_or(Value::Null, Value::from)
 }
 
-fn cells<'a>(runs: Vec<&'a Run>, repeated: &mut Vec<&'a Run>) -> Vec<Cell<'a>> {
+fn cells<'a>(runs: Vec<&'a Run>, unanswered: Unanswered, repeated: &mut Vec<&'a Run>) -> Vec<Cell<'a>> {
     let mut groups: BTreeMap<CellKey, BTreeMap<u64, &'a Run>> = BTreeMap::new();
     for run in runs {
         let seeds = groups.entry(CellKey::of(run)).or_default();
@@ -287,7 +317,8 @@ fn cells<'a>(runs: Vec<&'a Run>, repeated: &mut Vec<&'a Run>) -> Vec<Cell<'a>> {
             }
         }
     }
-    let mut cells: Vec<Cell> = groups.into_values().map(|s| Cell::new(s.into_values().collect())).collect();
+    let cell = |seeds: BTreeMap<u64, &'a Run>| Cell::new(seeds.into_values().collect(), unanswered);
+    let mut cells: Vec<Cell> = groups.into_values().map(cell).collect();
     name_variants(&mut cells);
     cells
 }

@@ -7,12 +7,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use eager_core::Outcome;
-use eager_core::metrics::{consensus_at_equal_tokens, passes_at_equal_tokens};
+use eager_core::metrics::{consensus_at_share, passes_at_share, share_of_prefixes, share_of_tokens};
+use eager_core::{Outcome, Prefixes, Unanswered};
 use serde::Serialize;
 
-use crate::report::cells::{Cell, Score, Subject, by_id};
-use crate::run::Run;
+use crate::report::cells::{Cell, GradedProblem, Score, Subject};
 use crate::statistics::{Bootstrap, Estimate};
 
 /// A line of a table: a setting and what came out.
@@ -41,12 +40,18 @@ pub struct Line {
     pub sequences: Option<Estimate>,
     /// Tokens of the whole suite.
     pub tokens: Option<Estimate>,
+    /// The same, had each distinct prefix of a problem's sequences been decoded once.
+    pub tokens_distinct: Option<Estimate>,
+    /// Problems whose vote is a tie.
+    pub ties: f64,
     /// Of the whole suite.
     pub seconds: f64,
     /// Against full-parallel with the same M and sampling, where there is one.
     pub against: Option<Against>,
     /// Against full-parallel had it spent as many tokens; `None` where it spent fewer itself.
     pub equal_tokens: Option<EqualTokens>,
+    /// The same by distinct prefixes, of the method and of full-parallel.
+    pub equal_tokens_shared: Option<EqualTokens>,
 }
 
 /// A method beside full-parallel, on the problems that both have.
@@ -86,13 +91,15 @@ impl Draws {
 }
 
 impl Line {
-    pub fn new(subject: &Subject, index: usize, draws: &Draws) -> Self {
+    pub fn new(subject: &Subject, index: usize, unanswered: Unanswered, draws: &Draws) -> Self {
         let cell = &subject.cells[index];
         let all: Vec<&Score> = cell.scores.values().collect();
         let graded: Vec<&Score> = all.iter().copied().filter(|s| s.graded).collect();
         let mean = |of: &[&Score], value: fn(&Score) -> f64| {
             draws.mean(&of.iter().map(|s| value(s)).collect::<Vec<_>>())
         };
+        let richest = subject.richest_full_parallel(cell).filter(|_| !cell.is_full_parallel());
+        let equal = |cost: Cost| EqualTokens::new(cell, richest?, cost, unanswered, draws);
         Line {
             model: subject.model.clone(),
             suite: subject.suite.clone(),
@@ -110,15 +117,15 @@ impl Line {
             pass_rate: mean(&graded, |s| s.rate),
             sequences: mean(&all, |s| s.sequences),
             tokens: mean(&all, |s| s.tokens).map(|e| e.scaled(all.len() as f64)),
+            tokens_distinct: mean(&all, |s| s.distinct).map(|e| e.scaled(all.len() as f64)),
+            ties: all.iter().map(|s| s.tied).sum(),
             seconds: all.iter().map(|s| s.seconds).sum(),
             against: subject
                 .full_parallel(cell)
                 .filter(|_| !cell.is_full_parallel())
                 .map(|full| Against::new(cell, full, draws)),
-            equal_tokens: subject
-                .richest_full_parallel(cell)
-                .filter(|_| !cell.is_full_parallel())
-                .and_then(|full| EqualTokens::new(cell, full, draws)),
+            equal_tokens: equal(Cost::Decoded),
+            equal_tokens_shared: equal(Cost::Distinct),
         }
     }
 
@@ -162,19 +169,53 @@ impl Against {
     }
 }
 
+/// What counts as a token when methods get equally many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cost {
+    /// What was decoded.
+    Decoded,
+    /// Each distinct prefix of a problem's sequences once.
+    Distinct,
+}
+
+impl Cost {
+    fn of_score(self, score: &Score) -> f64 {
+        match self {
+            Cost::Decoded => score.tokens,
+            Cost::Distinct => score.distinct,
+        }
+    }
+
+    fn of_run(self, problems: &[&GradedProblem]) -> usize {
+        let of = |graded: &&GradedProblem| match self {
+            Cost::Decoded => graded.outcome.tokens,
+            Cost::Distinct => graded.prefixes.distinct(),
+        };
+        problems.iter().map(of).sum()
+    }
+}
+
 impl EqualTokens {
     /// Seeds are paired: each full-parallel run gets the tokens that the method spent with the same seed, or on average
     /// where there is no such run.
-    fn new(cell: &Cell, full: &Cell, draws: &Draws) -> Option<Self> {
+    fn new(cell: &Cell, full: &Cell, cost: Cost, unanswered: Unanswered, draws: &Draws) -> Option<Self> {
         let pairs = common(cell, full);
         let graded: Vec<_> = pairs.into_iter().filter(|(_, a, b)| a.graded && b.graded).collect();
         let ids: Vec<&str> = graded.iter().map(|(id, ..)| *id).collect();
         let (mut pass, mut cons) = (Vec::new(), Vec::new());
-        for run in &full.runs {
-            let outcomes = outcomes(run, &ids)?;
-            let tokens = spent_with_seed(cell, run.manifest.seed, &ids);
-            pass.push(passes_at_equal_tokens(&outcomes, tokens)?);
-            cons.push(consensus_at_equal_tokens(&outcomes, tokens)?);
+        for (run, problems) in full.runs.iter().zip(&full.graded) {
+            let problems = of_problems(problems, &ids)?;
+            let tokens = spent_with_seed(cell, run.manifest.seed, &ids, cost);
+            let outcomes: Vec<Outcome> = problems.iter().map(|g| g.outcome.clone()).collect();
+            let share = match cost {
+                Cost::Decoded => share_of_tokens(&outcomes, tokens)?,
+                Cost::Distinct => {
+                    let prefixes: Vec<Prefixes> = problems.iter().map(|g| g.prefixes.clone()).collect();
+                    share_of_prefixes(&prefixes, tokens)?
+                }
+            };
+            pass.push(passes_at_share(&outcomes, share));
+            cons.push(consensus_at_share(&outcomes, share, unanswered));
         }
         let bootstrap = draws.of(ids.len());
         let ours = |value: fn(&Score) -> f64| -> Vec<f64> {
@@ -191,18 +232,22 @@ impl EqualTokens {
     }
 }
 
-/// The outcomes of these problems; `None` where the run does not hold all.
-fn outcomes(run: &Run, ids: &[&str]) -> Option<Vec<Outcome>> {
-    let samples = by_id(run);
-    ids.iter().map(|id| samples.get(id).map(|s| s.outcome())).collect()
+/// These problems of a run; `None` where it does not hold all.
+fn of_problems<'g>(
+    run: &'g BTreeMap<&'g str, GradedProblem>,
+    ids: &[&'g str],
+) -> Option<Vec<&'g GradedProblem>> {
+    ids.iter().map(|id| run.get(id)).collect()
 }
 
-fn spent_with_seed(cell: &Cell, seed: u64, ids: &[&str]) -> usize {
-    let same = cell.runs.iter().find(|r| r.manifest.seed == seed).and_then(|r| outcomes(r, ids));
+fn spent_with_seed(cell: &Cell, seed: u64, ids: &[&str], cost: Cost) -> usize {
+    let mut runs = cell.runs.iter().zip(&cell.graded);
+    let same = runs.find(|(run, _)| run.manifest.seed == seed).and_then(|(_, run)| of_problems(run, ids));
     match same {
-        Some(outcomes) => outcomes.iter().map(|o| o.tokens).sum(),
+        Some(problems) => cost.of_run(&problems),
         None => {
-            ids.iter().filter_map(|id| cell.scores.get(*id)).map(|s| s.tokens).sum::<f64>().round() as usize
+            let scores = ids.iter().filter_map(|id| cell.scores.get(*id));
+            scores.map(|score| cost.of_score(score)).sum::<f64>().round() as usize
         }
     }
 }

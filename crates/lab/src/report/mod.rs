@@ -20,11 +20,13 @@ mod table;
 mod tables;
 mod trees;
 
-pub use cells::{Cell, Score, Subject};
+pub use cells::{Cell, GradedProblem, Score, Subject};
 pub use lines::{Against, EqualTokens, Line};
 pub use table::{Better, Column, Entry, Row, Table};
 
 use std::path::{Path, PathBuf};
+
+use eager_core::Unanswered;
 
 use crate::run::{Run, RunError, replace};
 use cells::Comparison;
@@ -35,6 +37,8 @@ use lines::Draws;
 pub struct Options {
     /// Put the paper's own figures beside ours where it has the same setting.
     pub paper: bool,
+    /// What sequences without an answer count for in cons@k.
+    pub unanswered: Unanswered,
     /// Most problems whose trees go into the HTML.
     pub trees: usize,
     /// Most characters of one sequence's own text.
@@ -45,7 +49,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { paper: false, trees: 60, text: 1500, tree_bytes: 8 << 20 }
+        Options {
+            paper: false,
+            unanswered: Unanswered::default(),
+            trees: 60,
+            text: 1500,
+            tree_bytes: 8 << 20,
+        }
     }
 }
 
@@ -93,9 +103,10 @@ pub struct Report<'a> {
 
 impl<'a> Report<'a> {
     pub fn new(runs: &'a [Run], options: Options) -> Self {
-        let comparison = Comparison::new(runs);
+        let comparison = Comparison::new(runs, options.unanswered);
         let draws = Draws::default();
-        let of_subject = |s: &Subject| (0..s.cells.len()).map(|cell| Line::new(s, cell, &draws)).collect();
+        let line = |s: &Subject, cell| Line::new(s, cell, options.unanswered, &draws);
+        let of_subject = |s: &Subject| (0..s.cells.len()).map(|cell| line(s, cell)).collect();
         let lines = comparison.subjects.iter().map(of_subject).collect();
         Report { runs, options, comparison, lines, draws }
     }

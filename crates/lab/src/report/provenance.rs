@@ -26,11 +26,20 @@ pub fn definitions(report: &Report) -> Vec<(&'static str, String)> {
         (
             "cons@k",
             sentence(tables::CONS)
-                + " Sequences without an answer abstain; ties go to the answer that came first.",
+                + &format!(
+                    " Sequences without an answer {} (--unanswered). In a tie, the answer that came first stands.",
+                    tables::unanswered(report)
+                ),
         ),
         ("pass rate", sentence(tables::RATE)),
         ("sequences", sentence(tables::SEQUENCES)),
+        ("ties", sentence(tables::TIES) + " With several seeds, the average of the runs."),
         ("tokens", sentence(tables::TOKENS) + " With several seeds, the average of the runs."),
+        (
+            "distinct",
+            sentence(tables::DISTINCT)
+                + " A tree decodes most of them once; samples that know nothing of each other decode them many times.",
+        ),
         ("saved", sentence(tables::SAVED)),
     ];
     if lines.iter().any(|l| l.equal_tokens.is_some()) {
@@ -38,6 +47,12 @@ pub fn definitions(report: &Report) -> Vec<(&'static str, String)> {
             "equal tokens",
             "What full-parallel would have reached with as many tokens as the method used: the unbiased estimate from its own \
              samples, with the same share of them for every problem. Gain is the method's pass@k minus that."
+                .to_owned(),
+        ));
+        all.push((
+            "equal tokens, shared",
+            "The same where an engine decodes each distinct prefix once: full-parallel gets the share of its samples whose \
+             expected distinct prefixes are as many as the method's."
                 .to_owned(),
         ));
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use eager_core::Unanswered;
+
 use crate::report::cells::{Cell, Subject};
 use crate::report::format::{count, decimal, duration, percent, plural, setting, share, signed};
 use crate::report::lines::Line;
@@ -14,10 +16,14 @@ pub const CONS: &str = "share of problems whose majority answer is correct";
 pub const RATE: &str = "mean over problems of the share of correct sequences";
 pub const SEQUENCES: &str = "mean number of sequences of a problem";
 pub const TOKENS: &str = "tokens decoded for the whole suite, shared beginnings once";
+pub const DISTINCT: &str = "tokens had each distinct prefix of a problem's sequences been decoded once";
+pub const TIES: &str = "problems whose vote is a tie, for which the answer that came first stands";
 pub const SAVED: &str = "share of full-parallel's tokens that was not spent, at the same M";
 pub const EQUAL_PASS: &str = "full-parallel's pass@k had it spent as many tokens";
 pub const EQUAL_CONS: &str = "full-parallel's majority accuracy had it spent as many tokens";
 pub const GAIN: &str = "the method's pass@k minus full-parallel's at equal tokens";
+pub const SHARED_PASS: &str = "full-parallel's pass@k had it as many distinct prefixes";
+pub const SHARED_GAIN: &str = "the method's pass@k minus full-parallel's at as many distinct prefixes";
 pub const TIME: &str = "time to decode the whole suite";
 
 /// All tables that the runs can fill.
@@ -83,9 +89,12 @@ fn performance(report: &Report, at: usize) -> Table {
         Row::of(entries)
     };
     let first = lines.first();
-    let mut note = String::new();
+    let mut note = format!("In cons@k, sequences without an answer {}.", unanswered(report));
     if lines.iter().any(|l| l.equal_tokens.is_some()) {
-        note.push_str("Equal tokens: what full-parallel makes of the tokens that the method used.");
+        note.push_str(
+            " Equal tokens: what full-parallel makes of the tokens that the method used. Shared: the same for engines that \
+             decode each distinct prefix once, by the distinct prefixes of both.",
+        );
     }
     if first.is_some_and(|l| l.is_full_parallel())
         && lines.iter().any(|l| l.against.is_some() && l.equal_tokens.is_none())
@@ -96,9 +105,10 @@ fn performance(report: &Report, at: usize) -> Table {
         title: format!("{} on {}", subject.model, names::suite(&subject.suite)),
         note: note.trim().to_owned(),
         groups: vec![
-            (String::new(), 6),
-            ("tokens".to_owned(), 2),
+            (String::new(), 7),
+            ("tokens".to_owned(), 3),
             ("full-parallel at equal tokens".to_owned(), 3),
+            ("at equal tokens, shared".to_owned(), 2),
             (String::new(), 1),
         ],
         columns,
@@ -120,13 +130,17 @@ fn measured() -> Vec<Column> {
     vec![
         Column::number("pass@k", PASS, Some(Better::More)),
         Column::number("cons@k", CONS, Some(Better::More)),
+        Column::number("ties", TIES, None),
         Column::number("pass rate", RATE, Some(Better::More)),
         Column::number("sequences", SEQUENCES, None),
         Column::number("tokens", TOKENS, Some(Better::Less)),
+        Column::number("distinct", DISTINCT, None),
         Column::number("saved", SAVED, None),
         Column::number("pass@k then", EQUAL_PASS, None),
         Column::number("majority then", EQUAL_CONS, None),
         Column::number("gain", GAIN, None),
+        Column::number("pass@k then", SHARED_PASS, None),
+        Column::number("gain", SHARED_GAIN, None),
         Column::number("time", TIME, None),
     ]
 }
@@ -134,19 +148,39 @@ fn measured() -> Vec<Column> {
 fn measured_entries(report: &Report, line: &Line) -> Vec<Entry> {
     let quote = report.quote(line);
     let quoted = |of: fn(&Quote) -> Option<f64>| quote.and_then(of);
-    let equal = line.equal_tokens;
+    let (equal, shared) = (line.equal_tokens, line.equal_tokens_shared);
     vec![
         Entry::estimate(line.pass_at_k, share).quoting(quoted(|q| q.pass_at_k), two),
         Entry::estimate(line.cons_at_k, share).quoting(quoted(|q| q.cons_at_k), two),
+        ties_entry(line),
         Entry::estimate(line.pass_rate, share).quoting(quoted(|q| q.pass_rate), two),
         Entry::estimate(line.sequences, decimal).quoting(quoted(|q| q.sequences), decimal),
         Entry::estimate(line.tokens, count).quoting(quoted(|q| q.tokens), count),
+        Entry::estimate(line.tokens_distinct, count),
         Entry::estimate(line.against.and_then(|a| a.saved), percent),
         Entry::estimate(equal.and_then(|e| e.pass_at_k), share),
         Entry::estimate(equal.and_then(|e| e.cons_at_k), share),
         Entry::estimate(equal.and_then(|e| e.pass_gain), signed),
+        Entry::estimate(shared.and_then(|e| e.pass_at_k), share),
+        Entry::estimate(shared.and_then(|e| e.pass_gain), signed),
         Entry::number(line.seconds, duration).quoting(report.quote_time(line), duration),
     ]
+}
+
+/// What sequences without an answer count for, as it goes on after "sequences without an answer".
+pub fn unanswered(report: &Report) -> &'static str {
+    match report.options.unanswered {
+        Unanswered::Ignored => "are ignored",
+        Unanswered::Wrong => "count together as one answer, which is wrong",
+    }
+}
+
+fn ties_entry(line: &Line) -> Entry {
+    match line.ties > 0.0 {
+        true if line.seeds > 1 => Entry::number(line.ties, decimal),
+        true => Entry::number(line.ties, count),
+        false => Entry::none(),
+    }
 }
 
 /// The paper prints two digits; more would claim what it does not say.

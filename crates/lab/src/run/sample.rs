@@ -3,7 +3,7 @@
 //! A child's arrays hold only what it decoded itself; the shared beginning is its parent's. So the tokens of all sequences
 //! together are what was decoded, and every number of a report can be computed again from these lines.
 
-use eager_core::{Finish, Outcome, SeqId, Token, Tree};
+use eager_core::{Finish, Outcome, Prefixes, SeqId, Token, Tree};
 use serde::{Deserialize, Serialize};
 
 /// A finished prompt.
@@ -92,6 +92,11 @@ impl Sample {
             weights: self.weights(),
             tokens: self.sequences.iter().map(|s| s.tokens.len()).sum(),
         }
+    }
+
+    /// The distinct prefixes of its sequences.
+    pub fn prefixes(&self) -> Prefixes {
+        Prefixes::of((0..self.sequences.len()).map(|at| self.path(at, |s| &s.tokens)).collect())
     }
 
     /// What votes count; empty where all count the same.

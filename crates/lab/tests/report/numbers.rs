@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use eager_core::metrics::cons_at_equal_tokens;
+use eager_core::Unanswered;
+use eager_core::metrics::{consensus_at_share, share_of_tokens};
 use eager_lab::report::{Line, Options, Report};
 use eager_lab::run::{Run, Sample};
 use eager_lab::statistics::Estimate;
@@ -118,7 +119,9 @@ proptest! {
         }
         let majority = |full: usize, ours: usize| {
             let outcomes: Vec<_> = runs[full].samples.iter().map(Sample::outcome).collect();
-            cons_at_equal_tokens(&outcomes, tokens(ours) as usize)
+            let share = share_of_tokens(&outcomes, tokens(ours) as usize)?;
+            let each = consensus_at_share(&outcomes, share, Unanswered::Ignored);
+            Some(each.iter().sum::<f64>() / each.len() as f64)
         };
         if let (Some(a), Some(b), Some(_)) = (majority(0, 2), majority(1, 3), then) {
             prop_assert!(close(init.equal_tokens.unwrap().cons_at_k, (a + b) / 2.0));
@@ -147,8 +150,8 @@ fn the_table_shows_what_the_lines_say() {
     });
     let values: Vec<f64> =
         row.unwrap().children().filter_map(|c| c.attribute("data-value")?.parse().ok()).collect();
-    // theta, pass@k, cons@k, pass rate, sequences, tokens, saved, full-parallel at equal tokens, gain, time.
-    let expected = [2.5, 0.75, 0.75, 0.375, 1.75, 700.0, 1.0 - 700.0 / 3000.0];
+    // theta, pass@k, cons@k, ties, pass rate, sequences, tokens, distinct, saved, full-parallel at equal tokens, gain, time.
+    let expected = [2.5, 0.75, 0.75, 3.0, 0.375, 1.75, 700.0, 400.0, 1.0 - 700.0 / 3000.0];
     for (value, expected) in values.iter().zip(expected) {
         assert!((value - expected).abs() < 1e-6, "{values:?}");
     }
