@@ -1,6 +1,7 @@
 //! How the model reads and writes: by its files, or by the word of the server that runs it.
 
 use eager_core::Token;
+use eager_core::profile::reasoning_end;
 use eager_native::load::{LoadError, Message, Words};
 use eager_remote::{RemoteError, ServerWords, Turn};
 
@@ -54,19 +55,17 @@ impl Language {
         }
     }
 
-    /// The tokens of a marker, if what it begins with is a token by itself; a model that would spell it out letter by letter
-    /// was not trained to use it.
-    pub fn marker(&self, marker: &str) -> Result<Vec<Token>, LanguageError> {
-        let special = marker.find('>').map_or(marker, |end| &marker[..=end]);
+    /// The tokens that close the model's chain of thought; none where it has no mark for that.
+    pub fn reasoning_end(&self) -> Result<Vec<Token>, LanguageError> {
         match self {
-            Language::Files(words) => match words.tokenizer.token(special) {
-                Some(_) => Ok(words.tokenizer.encode(marker)?),
-                None => Ok(Vec::new()),
-            },
-            Language::Server(words) => match words.encode(special, false)?.len() {
-                1 => Ok(words.encode(marker, false)?),
-                _ => Ok(Vec::new()),
-            },
+            Language::Files(words) => Ok(words.tokenizer.reasoning_end()?),
+            Language::Server(words) => {
+                let is_token = |text: &str| Ok::<_, RemoteError>(words.encode(text, false)?.len() == 1);
+                match reasoning_end(is_token)? {
+                    Some(mark) => Ok(words.encode(mark, false)?),
+                    None => Ok(Vec::new()),
+                }
+            }
         }
     }
 }

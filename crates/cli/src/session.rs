@@ -80,7 +80,7 @@ impl Session {
             }
         };
         let profile = Profile::of(&name);
-        let reasoning_end = language.marker(profile.reasoning_end)?;
+        let reasoning_end = language.reasoning_end()?;
         let language = Arc::new(language);
         Ok(Session {
             engine,
@@ -124,19 +124,12 @@ impl Session {
 
     /// Sets the thresholds: those of the profile with this name, or else what calibration has found for this very model.
     pub fn use_profile(&mut self, name: Option<&str>) -> anyhow::Result<()> {
-        let (theta_init, theta_full) = match name {
-            Some(name) => {
-                let known =
-                    || format!("there is no profile '{name}'; there are {}", Profile::names().join(", "));
-                let profile = Profile::named(name).ok_or_else(|| Usage(known()))?;
-                (profile.theta_init, profile.theta_full)
-            }
-            None => match self.calibrated()? {
-                Some(calibrated) => (calibrated.theta_init, calibrated.theta_full),
-                None => return Ok(()),
-            },
-        };
-        (self.profile.theta_init, self.profile.theta_full) = (theta_init, theta_full);
+        if let Some(name) = name {
+            let known = || format!("there is no profile '{name}'; there are {}", Profile::names().join(", "));
+            self.profile = Profile::named(name).ok_or_else(|| Usage(known()))?;
+        } else if let Some(Calibrated { theta_init, theta_full, .. }) = self.calibrated()? {
+            self.profile = Profile::calibrated(theta_init, theta_full);
+        }
         Ok(())
     }
 

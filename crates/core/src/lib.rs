@@ -10,6 +10,7 @@ pub mod entropy;
 pub mod grove;
 pub mod method;
 pub mod metrics;
+mod model_name;
 pub mod prefixes;
 pub mod profile;
 pub mod strategy;

@@ -42,19 +42,12 @@ impl Model {
     /// A model whose words are here, wherever it runs. `context` is the smaller of what the model can look back on and what
     /// the engine's memory holds.
     pub fn new(words: Words, profile: Profile, context: usize, vocab: usize) -> Result<Self, LoadError> {
-        let marker = profile.reasoning_end;
-        // A model that would spell the mark out letter by letter was not trained to use it.
-        let special = marker.find('>').map_or(marker, |end| &marker[..=end]);
-        let reasoning_end = match words.tokenizer.token(special) {
-            Some(_) => words.tokenizer.encode(marker)?,
-            None => Vec::new(),
-        };
         Ok(Model {
             name: words.name.clone(),
             context,
             vocab,
             stop: words.stop_tokens.clone(),
-            reasoning_end,
+            reasoning_end: words.tokenizer.reasoning_end()?,
             profile,
             words: Arc::new(words),
         })

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use eager_core::profile::reasoning_end;
+
 use super::bytes::Bytes;
 use super::quiet::quietly;
 use super::stream::{Spelling, TextStream, spell_letters, spell_piece};
@@ -123,6 +125,12 @@ impl Tokenizer {
     /// The token that is written exactly like this in the vocabulary.
     pub fn token(&self, text: &str) -> Option<u32> {
         self.inner.token_to_id(text)
+    }
+
+    /// The tokens that close the model's chain of thought; none where it has no mark for that.
+    pub fn reasoning_end(&self) -> Result<Vec<u32>, LoadError> {
+        let is_token = |text: &str| Ok::<_, LoadError>(self.token(text).is_some());
+        reasoning_end(is_token)?.map_or_else(|| Ok(Vec::new()), |mark| self.encode(mark))
     }
 
     /// One more than the highest token.

@@ -70,7 +70,8 @@ fn harmony_closes_its_reasoning_with_two_tokens() {
         return;
     }
     let tokenizer = Tokenizer::open(&path).unwrap();
-    let marker = tokenizer.encode(eager_core::Profile::of("gpt-oss-20b").reasoning_end).unwrap();
+    // Whatever the model is called: its fine-tunes and its larger brother have the same channels.
+    let marker = tokenizer.reasoning_end().unwrap();
     assert_eq!(marker, [200_005, 17_196]);
     let turn = tokenizer.encode("<|end|><|start|>assistant<|channel|>final<|message|>42<|return|>").unwrap();
     assert!(turn.windows(2).any(|pair| pair == marker), "{turn:?}");
