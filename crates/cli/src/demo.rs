@@ -30,14 +30,14 @@ const SHOWN: [Method; 6] = [
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     /// How many problems: up to the 60 fixed ones, spread over families and levels; more are all generated
-    #[arg(long, default_value_t = 15, value_parser = at_least_one)]
-    problems: usize,
+    #[arg(long, alias = "problems", default_value_t = 15, value_parser = at_least_one)]
+    limit: usize,
     /// Only the problems with these ids, separated by commas, such as c5-1,a5-2
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// The methods to compare, separated by commas; esc and deepconf as well [default: all the others]
-    #[arg(long, value_delimiter = ',')]
-    methods: Vec<Method>,
+    #[arg(long, alias = "methods", value_delimiter = ',')]
+    method: Vec<Method>,
     /// Print one JSON object instead of the tables
     #[arg(long)]
     json: bool,
@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let tasks = tasks(args, &session)?;
     let mut comparison = Comparison::new(&mut session, &tasks, &args.forking, args.sampling.seed, &interrupt);
     let (mut runs, mut result) = (Vec::new(), Ok(()));
-    let methods = if args.methods.is_empty() { &SHOWN[..] } else { &args.methods };
+    let methods = if args.method.is_empty() { &SHOWN[..] } else { &args.method };
     for &method in methods {
         let (run, ended) = comparison.run(method);
         runs.push(run);
@@ -89,7 +89,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
 
 /// The problems of this demo, ready to be grown.
 fn tasks(args: &Args, session: &Session) -> anyhow::Result<Vec<Task>> {
-    let limit = args.only.is_empty().then_some(args.problems);
+    let limit = args.only.is_empty().then_some(args.limit);
     let request = Request { only: args.only.clone(), limit, ..Request::new("acorn") };
     let suite = Suite::open(&request).map_err(|error| Usage(error.to_string()))?;
     suite.problems.into_iter().map(|problem| task(problem, args, session)).collect()

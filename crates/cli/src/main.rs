@@ -98,7 +98,7 @@ fn main() -> ExitCode {
     };
     let result = match command {
         Command::Demo(args) => demo::run(&args),
-        Command::Solve(args) => solve::run(&args),
+        Command::Solve(args) => solve::run(args),
         Command::Grade(args) => grade::run(&args),
         Command::Bench(args) => lab::bench::run(&args),
         Command::Calibrate(args) => lab::calibrate::run(&args),

@@ -1,9 +1,11 @@
 //! `eager solve`: one problem, its tree, the votes and what it cost.
 
 use std::fmt::Write;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use anyhow::Context;
 use clap::Args as ClapArgs;
 use eager_core::vote::Votes;
 use eager_core::{Judged, Method, Outcome as Graded, Prompt, Token, Tree};
@@ -24,7 +26,7 @@ const SHOWN: usize = 10;
 
 #[derive(Debug, ClapArgs)]
 pub struct Args {
-    /// The problem
+    /// The problem; - reads it from standard input
     problem: String,
     /// A .gguf file, a folder with config.json, tokenizer.json and *.safetensors, or a name on the Hugging Face hub, such as
     /// Qwen/Qwen3-4B [default: the embedded acorn]
@@ -57,7 +59,11 @@ pub struct Args {
     remote: RemoteArgs,
 }
 
-pub fn run(args: &Args) -> anyhow::Result<Outcome> {
+pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
+    if args.problem == "-" {
+        args.problem = read_problem()?;
+    }
+    let args = &args;
     if args.problem.trim().is_empty() {
         return Err(Usage("the problem is empty; give its text in quotes".to_owned()).into());
     }
@@ -116,6 +122,14 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     grown?;
     Ok(if interrupt.asked() { Outcome::Interrupted } else { Outcome::Done })
+}
+
+/// The problem on standard input.
+fn read_problem() -> anyhow::Result<String> {
+    if std::io::stdin().is_terminal() {
+        eprintln!("eager: reading the problem from the keyboard; end it with Ctrl-D");
+    }
+    std::io::read_to_string(std::io::stdin()).context("cannot read the problem from standard input")
 }
 
 /// The outcome as a line of a run's `samples.jsonl`, with the votes.

@@ -1,5 +1,6 @@
 //! The real binary, as a user runs it.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ const HARD: &str = "Using each of 47, 50, 48, 23 exactly once, make 25.";
 
 #[test]
 fn demo_compares_every_method_in_an_aligned_table() {
-    let text = stdout(&eager(&["demo", "--problems", "6", "--max-sequences", "4"]));
+    let text = stdout(&eager(&["demo", "--limit", "6", "--max-sequences", "4"]));
     for method in [
         "full-parallel",
         "eager-init",
@@ -43,7 +44,7 @@ fn demo_compares_every_method_in_an_aligned_table() {
 
 #[test]
 fn demo_in_json_counts_what_the_table_counts() {
-    let report = json(&["demo", "--problems", "5", "--max-sequences", "4", "--seed", "3", "--json"]);
+    let report = json(&["demo", "--limit", "5", "--max-sequences", "4", "--seed", "3", "--json"]);
     let methods = report["methods"].as_array().unwrap();
     assert_eq!(methods.len(), 6);
     for (at, line) in methods.iter().enumerate() {
@@ -73,6 +74,46 @@ fn solve_shows_the_tree_the_votes_and_the_cost() {
     let text = stdout(&eager(&["solve", HARD, "--max-sequences", "4"]));
     for part in ["#0", "forked at token", "‹", "answer: ", "tokens decoded for 4 sequences"] {
         assert!(text.contains(part), "no '{part}' in\n{text}");
+    }
+}
+
+#[test]
+fn solve_reads_the_problem_from_standard_input() {
+    let read = |problem: &str| {
+        let mut solve = Command::new(env!("CARGO_BIN_EXE_eager"));
+        solve.args(["solve", "-", "-m", "2", "--json"]).env_remove("EAGER_KERNEL");
+        let mut child =
+            solve.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(problem.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let line: Value = serde_json::from_str(&stdout(&read(&format!("{HARD}\n")))).unwrap();
+    let typed = json(&["solve", HARD, "-m", "2", "--json"]);
+    assert_eq!((&line["id"], &line["sequences"]), (&typed["id"], &typed["sequences"]));
+    let nothing = read(" \n");
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&nothing.stderr).contains("the problem is empty"));
+}
+
+#[test]
+fn one_thing_has_one_name_and_older_names_are_understood() {
+    let cases = [
+        (&["demo"][..], "--method", "--methods", "esc"),
+        (&["demo"], "--limit", "--problems", "7"),
+        (&["calibrate"], "--limit", "--examples", "7"),
+        (&["grade"], "--grader", "--kind", "math"),
+        (&["grade", "--grader", "math"], "--grader-timeout", "--timeout", "7"),
+    ];
+    for (command, name, older, value) in cases {
+        let help = stdout(&eager(&[command[0], "--help"]));
+        let options: Vec<&str> = help.split_whitespace().collect();
+        assert!(options.contains(&name) && !options.contains(&older), "{name} and {older} in\n{help}");
+        // The names are read before the mistake that ends the command.
+        for name in [name, older] {
+            let mut args = command.to_vec();
+            args.extend([name, value, "--no-such-option"]);
+            refuses(&args, 2, "--no-such-option");
+        }
     }
 }
 
@@ -144,7 +185,7 @@ fn bad_usage_is_status_2() {
     refuses(&["solve", HARD, "--theta", "-1"], 2, "negative");
     refuses(&["solve", HARD, "--max-sequences", "0"], 2, "at least 1");
     refuses(&["demo", "--max-sequences", "0"], 2, "at least 1");
-    refuses(&["demo", "--problems", "0"], 2, "at least 1");
+    refuses(&["demo", "--limit", "0"], 2, "at least 1");
     refuses(&["solve", HARD, "--temperature", "inf"], 2, "finite");
     refuses(&["solve", HARD, "--top-p", "0"], 2, "above 0");
     refuses(&["solve", HARD, "--method", "magic"], 2, "full-parallel");
@@ -210,7 +251,7 @@ fn what_was_generated_before_a_failure_is_shown() {
 fn ctrl_c_ends_cleanly_and_says_what_is_finished() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_eager"));
     // Far more work than the time until the signal.
-    command.args(["demo", "--problems", "60", "--max-sequences", "64", "--threads", "1"]);
+    command.args(["demo", "--limit", "60", "--max-sequences", "64", "--threads", "1"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_secs(2));
     let sent = Instant::now();

@@ -58,7 +58,7 @@ fn a_line_keeps_all_it_held() {
         "\n\n",
         r#"{"pred":"\\boxed{3}","gold":4}"#,
     );
-    let output = grade(&["--kind", "math"], input.as_bytes());
+    let output = grade(&["--grader", "math"], input.as_bytes());
     assert!(output.status.success(), "{}", stderr(&output));
     let expected = concat!(
         r#"{"z":1.10,"gold":"\\frac{1}{2}","pred":"so \\boxed{0.5}","id":123456789012345678901234567890,"correct":true}"#,
@@ -76,7 +76,7 @@ fn many_lines_stay_in_order() {
         .map(|i| json!({ "gold": i, "pred": format!("\\boxed{{{}}}", i / 2 * 2), "i": i }))
         .collect();
     let text: Vec<String> = input.iter().map(Value::to_string).collect();
-    let output = grade(&["--kind", "math", "--workers", "3"], text.join("\n").as_bytes());
+    let output = grade(&["--grader", "math", "--workers", "3"], text.join("\n").as_bytes());
     let graded = lines(&output);
     assert_eq!(graded.len(), input.len());
     for (i, line) in graded.iter().enumerate() {
@@ -91,30 +91,30 @@ fn every_kind_of_text() {
         json!({ "gold": "26!", "pred": r"\boxed{26!}" }),
         json!({ "gold": "42", "pred": null }),
     ];
-    assert_eq!(verdicts(&["--kind", "math"], &math), [true, true, false]);
+    assert_eq!(verdicts(&["--grader", "math"], &math), [true, true, false]);
     let choice = [
         json!({ "gold": "B", "pred": "Answer: B" }),
         json!({ "gold": "(b)", "pred": "Answer: C" }),
         json!({ "gold": "A", "pred": r"\boxed{red}", "choices": ["red", "blue"] }),
     ];
-    assert_eq!(verdicts(&["--kind", "choice"], &choice), [true, false, true]);
+    assert_eq!(verdicts(&["--grader", "choice"], &choice), [true, false, true]);
     let expression = [
         json!({ "gold": { "numbers": [7, 22, 10], "target": 66 }, "pred": r"\boxed{(10-7)*22}" }),
         json!({ "gold": "66", "numbers": [7, 22, 10], "pred": r"\boxed{22*3}" }),
     ];
-    assert_eq!(verdicts(&["--kind", "expression"], &expression), [true, false]);
+    assert_eq!(verdicts(&["--grader", "expression"], &expression), [true, false]);
 }
 
 #[test]
 fn an_answer_can_be_explained() {
     let line = json!({ "gold": "1/2", "pred": "I think it is 0.50." }).to_string();
-    let graded = lines(&grade(&["--kind", "math", "--explain"], line.as_bytes()));
+    let graded = lines(&grade(&["--grader", "math", "--explain"], line.as_bytes()));
     assert_eq!((&graded[0]["answer"], &graded[0]["correct"]), (&json!("1/2"), &json!(true)));
 }
 
 #[test]
 fn a_line_is_answered_before_the_next_one_comes() {
-    let mut child = start(&["--kind", "math"]);
+    let mut child = start(&["--grader", "math"]);
     let mut stdin = child.stdin.take().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     for (gold, correct) in [(7, true), (8, false)] {
@@ -141,11 +141,11 @@ fn a_broken_line_is_named_and_nothing_before_it_is_lost() {
     ];
     for (line, part) in broken {
         let input = format!("{good}\n\n{line}\n{good}\n");
-        let output = refused(&["--kind", "math"], &input, 1, part);
+        let output = refused(&["--grader", "math"], &input, 1, part);
         assert_eq!(lines(&output).len(), 1, "{line}");
     }
-    refused(&["--kind", "choice"], r#"{"gold":"maybe","pred":"A"}"#, 1, "one letter");
-    refused(&["--kind", "expression"], r#"{"gold":5,"pred":"5"}"#, 1, "\"numbers\"");
+    refused(&["--grader", "choice"], r#"{"gold":"maybe","pred":"A"}"#, 1, "one letter");
+    refused(&["--grader", "expression"], r#"{"gold":5,"pred":"5"}"#, 1, "\"numbers\"");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn hostile_lines_are_only_wrong() {
         input.extend(json!({ "gold": "1", "pred": pred }).to_string().as_bytes());
         input.push(b'\n');
     }
-    let output = grade(&["--kind", "math"], &input);
+    let output = grade(&["--grader", "math"], &input);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(lines(&output).iter().filter(|line| line["correct"] == false).count(), 4);
 }
@@ -167,7 +167,7 @@ fn a_program_of_ones_own() {
     // Right if the response says what the problem's "gold" is; dies on "crash".
     let program = r#"read line
 case "$line" in *crash*) echo "no idea" >&2; exit 3;; *'"response":"yes"'*) echo 1;; *) echo '{"score": 0.25}';; esac"#;
-    let args = ["--kind", "command", "--", "sh", "-c", program];
+    let args = ["--grader", "command", "--", "sh", "-c", program];
     let line = |pred: &str| json!({ "gold": "yes", "pred": pred }).to_string();
     let input = [line("yes"), line("crash"), line("no")].join("\n");
     let output = refused(&args, &input, 1, "1 lines could not be graded");
@@ -185,8 +185,8 @@ case "$line" in *crash*) echo "no idea" >&2; exit 3;; *'"response":"yes"'*) echo
 #[test]
 fn ctrl_c_ends_it_at_once() {
     for (args, line) in [
-        (&["--kind", "math"][..], ""),
-        (&["--kind", "command", "--", "sleep", "1000"], "{\"gold\":1,\"pred\":\"1\"}\n"),
+        (&["--grader", "math"][..], ""),
+        (&["--grader", "command", "--", "sleep", "1000"], "{\"gold\":1,\"pred\":\"1\"}\n"),
     ] {
         let mut child = start(args);
         let mut stdin = child.stdin.take().unwrap();
@@ -214,24 +214,24 @@ fn programs_run_against_their_tests() {
         json!({ "task_id": "HumanEval/53", "pred": wrong }).to_string(),
     ]
     .join("\n");
-    let output = grade(&["--kind", "code", "--explain"], input.as_bytes());
+    let output = grade(&["--grader", "code", "--explain"], input.as_bytes());
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stderr(&output).contains("file system: protected by"), "{}", stderr(&output));
     let graded = lines(&output);
     assert_eq!((&graded[0]["correct"], &graded[1]["correct"]), (&json!(true), &json!(false)));
     assert_eq!(graded[0]["detail"], json!({ "base": "pass", "plus": "pass" }));
     let unknown = json!({ "gold": "HumanEval/999", "pred": right }).to_string();
-    let output = refused(&["--kind", "code"], &unknown, 1, "could not be graded");
+    let output = refused(&["--grader", "code"], &unknown, 1, "could not be graded");
     assert!(lines(&output)[0]["error"].as_str().unwrap().contains("HumanEval/999"));
 }
 
 #[test]
 fn bad_usage_is_status_2() {
-    refused(&["--kind", "poetry"], "", 2, "poetry");
-    refused(&[], "", 2, "--kind");
-    refused(&["--kind", "math", "--timeout", "0"], "", 2, "seconds");
-    refused(&["--kind", "command"], "", 2, "needs a program");
-    refused(&["--kind", "math", "--", "sh"], "", 2, "--kind command");
-    refused(&["--kind", "math", "--input", "nowhere.jsonl"], "", 1, "nowhere.jsonl");
-    refused(&["--kind", "code", "--problems", "nowhere.jsonl"], "", 1, "nowhere.jsonl");
+    refused(&["--grader", "poetry"], "", 2, "poetry");
+    refused(&[], "", 2, "--grader");
+    refused(&["--grader", "math", "--grader-timeout", "0"], "", 2, "seconds");
+    refused(&["--grader", "command"], "", 2, "needs a program");
+    refused(&["--grader", "math", "--", "sh"], "", 2, "--grader command");
+    refused(&["--grader", "math", "--input", "nowhere.jsonl"], "", 1, "nowhere.jsonl");
+    refused(&["--grader", "code", "--problems", "nowhere.jsonl"], "", 1, "nowhere.jsonl");
 }

@@ -40,7 +40,7 @@ impl Judge {
         use eager_grade::sandbox::{Limits, Policy, Python, Sandbox};
 
         if args.kind != Kind::Command && !args.program.is_empty() {
-            return Err(crate::Usage("a program after -- goes with --kind command".to_owned()).into());
+            return Err(crate::Usage("a program after -- goes with --grader command".to_owned()).into());
         }
         match args.kind {
             Kind::Code => {
@@ -58,8 +58,7 @@ impl Judge {
             }
             Kind::Command => {
                 let Some((program, arguments)) = args.program.split_first() else {
-                    let why =
-                        "--kind command needs a program: eager grade --kind command -- PROGRAM [ARGUMENTS]";
+                    let why = "--grader command needs a program: eager grade --grader command -- PROGRAM [ARGUMENTS]";
                     return Err(crate::Usage(why.to_owned()).into());
                 };
                 Ok(Judge::Command(CommandGrader {

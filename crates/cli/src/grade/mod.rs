@@ -44,11 +44,11 @@ pub enum Kind {
 #[derive(Debug, ClapArgs)]
 #[command(
     after_help = "Each line of standard input is a JSON object with \"gold\" and \"pred\", the whole response. It is printed \
-with \"correct\" added.\n\nExample: echo '{\"gold\": \"1/2\", \"pred\": \"so it is \\\\boxed{0.5}\"}' | eager grade --kind math"
+with \"correct\" added.\n\nExample: echo '{\"gold\": \"1/2\", \"pred\": \"so it is \\\\boxed{0.5}\"}' | eager grade --grader math"
 )]
 pub struct Args {
     /// What the answers are
-    #[arg(long, value_enum)]
+    #[arg(long = "grader", alias = "kind", value_enum)]
     kind: Kind,
     /// Lines to grade [default: standard input]
     #[arg(long, value_name = "FILE")]
@@ -66,9 +66,9 @@ pub struct Args {
     #[arg(long)]
     unsafe_code: bool,
     /// Seconds that a grading program may take for one answer
-    #[arg(long, default_value_t = 30.0, value_parser = seconds)]
+    #[arg(long = "grader-timeout", alias = "timeout", value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
     timeout: f64,
-    /// The program that grades, with its arguments, for --kind command
+    /// The program that grades, with its arguments, for --grader command
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }

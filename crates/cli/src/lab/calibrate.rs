@@ -27,8 +27,8 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_value = "math500")]
     suite: Vec<String>,
     /// How many of its problems, drawn at random
-    #[arg(long, default_value_t = 10, value_parser = at_least_one)]
-    examples: usize,
+    #[arg(long, alias = "examples", default_value_t = 10, value_parser = at_least_one)]
+    limit: usize,
     /// Draw the problems so many times and see how often the same theta is chosen; nothing is stored
     #[arg(long, value_parser = at_least_one)]
     draws: Option<usize>,
@@ -71,12 +71,8 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
         let why = "theta is calibrated on one suite; several are for --draws, which compares them";
         return Err(Usage(why.to_owned()).into());
     }
-    let misplaced = match (args.pick.limit, args.run.seed.len()) {
-        (Some(_), _) => Some("--examples says how many problems are drawn, not --limit"),
-        (None, 2..) => Some("theta is calibrated with one seed; --draws repeats it with other problems"),
-        _ => None,
-    };
-    if let Some(why) = misplaced {
+    if args.run.seed.len() > 1 {
+        let why = "theta is calibrated with one seed; --draws repeats it with other problems";
         return Err(Usage(why.to_owned()).into());
     }
     args.theta.iter().try_for_each(|&theta| args.run.rules.check(Some(theta)))?;
@@ -148,8 +144,8 @@ fn one(
     folder: &Path,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Option<Found>> {
-    let pick = PickArgs { limit: Some(args.examples), shuffle: Some(draw), ..args.pick.clone() };
-    let suite = open(suite, &pick)?;
+    let pick = PickArgs { shuffle: Some(draw), ..args.pick.clone() };
+    let suite = open(suite, &pick, Some(args.limit))?;
     if suite.problems.iter().all(|problem| problem.judge.kind() == Kind::None) {
         let why = "theta is chosen by how many problems are solved, and nobody knows the right answers of these; name a suite or a --grader that does";
         return Err(Usage(why.to_owned()).into());

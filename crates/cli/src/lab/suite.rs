@@ -20,6 +20,9 @@ pub struct SuiteArgs {
     /// aime2024, aime2025, hmmt-feb-2025, gpqa-diamond, humaneval-plus, math500, gsm8k, acorn, or a .jsonl file of your own
     #[arg(long)]
     pub suite: String,
+    /// Only so many; acorn has as many as you like
+    #[arg(long, value_parser = at_least_one)]
+    pub limit: Option<usize>,
     #[command(flatten)]
     pub pick: PickArgs,
 }
@@ -28,9 +31,6 @@ pub struct SuiteArgs {
 #[derive(Debug, Clone, ClapArgs)]
 #[command(next_help_heading = "Problems")]
 pub struct PickArgs {
-    /// Only so many; acorn has as many as you like
-    #[arg(long, value_parser = at_least_one)]
-    pub limit: Option<usize>,
     /// Only the problems with these ids, separated by commas
     #[arg(long, value_delimiter = ',')]
     pub only: Vec<String>,
@@ -68,13 +68,13 @@ pub struct PickArgs {
 
 impl SuiteArgs {
     pub fn open(&self) -> anyhow::Result<Suite> {
-        open(&self.suite, &self.pick)
+        open(&self.suite, &self.pick, self.limit)
     }
 }
 
-/// Opens a suite and makes sure that its answers can be judged.
-pub fn open(suite: &str, pick: &PickArgs) -> anyhow::Result<Suite> {
-    let suite = Suite::open(&request(suite, pick)?).map_err(|error| match error.is_usage() {
+/// Opens a suite, or so many of its problems, and makes sure that its answers can be judged.
+pub fn open(suite: &str, pick: &PickArgs, limit: Option<usize>) -> anyhow::Result<Suite> {
+    let suite = Suite::open(&request(suite, pick, limit)?).map_err(|error| match error.is_usage() {
         true => Usage(error.to_string()).into(),
         false => anyhow::Error::from(error),
     })?;
@@ -84,7 +84,7 @@ pub fn open(suite: &str, pick: &PickArgs) -> anyhow::Result<Suite> {
     Ok(suite)
 }
 
-fn request(suite: &str, pick: &PickArgs) -> anyhow::Result<Request> {
+fn request(suite: &str, pick: &PickArgs, limit: Option<usize>) -> anyhow::Result<Request> {
     let template = match &pick.template {
         Some(path) => Some(
             std::fs::read_to_string(path)
@@ -111,7 +111,7 @@ fn request(suite: &str, pick: &PickArgs) -> anyhow::Result<Request> {
         template,
         only: pick.only.clone(),
         shuffle: pick.shuffle,
-        limit: pick.limit,
+        limit,
         problem_seed: pick.problem_seed,
         unsafe_code: pick.unsafe_code,
         announce: Some(|what| eprintln!("eager: {what}")),

@@ -36,7 +36,6 @@ fn mistakes_in_the_call() {
     // Of two candidates, the model's own theta for this profile cannot be reached.
     let pair = ["--entropy-top-k", "2", "--profile", "Qwen3-4B", "--method", "eager-init"];
     refused(&with(&pair), 2, &["out of range", "0.69"]);
-    refused(&["calibrate", "--suite", "acorn", "--limit", "3"], 2, &["--examples"]);
     refused(&["calibrate", "--suite", "acorn", "--seed", "1,2"], 2, &["one seed"]);
     refused(&["report", "/nonexistent", "--out", "x.md"], 2, &["HTML"]);
 }

@@ -83,8 +83,7 @@ fn calibration_is_stored_and_used() {
     let folder = tempfile::tempdir().unwrap();
     let profiles = folder.path().join("profiles.json");
     let out = folder.path().join("calibration");
-    let calibrate =
-        ["calibrate", "--suite", "acorn", "--examples", "5", "-m", "4", "--theta", "0.25,0.35,2.9"];
+    let calibrate = ["calibrate", "--suite", "acorn", "--limit", "5", "-m", "4", "--theta", "0.25,0.35,2.9"];
     let output = command(&calibrate)
         .args(["--out", out.to_str().unwrap()])
         .env("EAGER_PROFILES", &profiles)
@@ -109,7 +108,7 @@ fn robustness_counts_how_often_a_theta_is_chosen() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
     let args =
-        ["calibrate", "--suite", "acorn", "--examples", "3", "-m", "2", "--theta", "0.3,2.9", "--draws", "2"];
+        ["calibrate", "--suite", "acorn", "--limit", "3", "-m", "2", "--theta", "0.3,2.9", "--draws", "2"];
     let text = stdout(&eager(&[&args[..], &["--out", out]].concat()));
     assert!(text.contains("/2 chose"), "{text}");
 }

@@ -131,7 +131,7 @@ fn a_full_disk_stops_with_a_word_and_spoils_nothing() {
 fn commands_that_never_repeat_a_run_go_on_by_themselves() {
     for command in [
         &["sweep", "--method", "full-parallel", "--limit", "6"][..],
-        &["calibrate", "--examples", "6", "--theta", "0.3", "--dry-run", "--draws", "1"],
+        &["calibrate", "--limit", "6", "--theta", "0.3", "--dry-run", "--draws", "1"],
     ] {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("runs").display().to_string();

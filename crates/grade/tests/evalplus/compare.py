@@ -68,7 +68,7 @@ def main():
         start = time.time()
         build = ["cargo", "run", "--quiet", "--release", "-p", "eager", "--"]
         eager = [options.eager.resolve()] if options.eager else build
-        grade = [*eager, "grade", "--kind=code", "--explain"]
+        grade = [*eager, "grade", "--grader=code", "--explain"]
         fenced = lambda sample: {"gold": sample["task_id"], "pred": f"```python\n{sample['solution']}\n```"}
         ours = lines([*grade, "--problems", data], map(fenced, samples), cwd=HERE)
         print(f"ours: {len(ours)} verdicts in {time.time() - start:.0f} s, the build included", file=sys.stderr)
