@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use eager_core::metrics::{pass_at_equal_prefixes, pass_at_equal_tokens};
-use eager_core::{Finish, Judged, Method, Metrics, Outcome, Plan, Prefixes, Prompt, Tree};
+use eager_core::{Finish, Judged, Method, Metrics, Outcome, Plan, Prefixes, Prompt, SurplusLimit, Tree};
 use eager_grade::{Grade, Grader};
 use serde::Serialize;
 
@@ -66,6 +66,7 @@ pub struct Comparison<'a> {
     pub session: &'a mut Session,
     pub tasks: &'a [Task],
     pub forking: &'a ForkingArgs,
+    pub surplus: SurplusLimit,
     pub seed: u64,
     pub interrupt: &'a Interrupt,
     first: Option<FirstPass>,
@@ -75,17 +76,17 @@ impl<'a> Comparison<'a> {
     pub fn new(
         session: &'a mut Session,
         tasks: &'a [Task],
-        forking: &'a ForkingArgs,
+        (forking, surplus): (&'a ForkingArgs, SurplusLimit),
         seed: u64,
         interrupt: &'a Interrupt,
     ) -> Self {
-        Comparison { session, tasks, forking, seed, interrupt, first: None }
+        Comparison { session, tasks, forking, surplus, seed, interrupt, first: None }
     }
 
     /// Runs one method over all tasks. What was grown before an error or Ctrl-C comes back all the same.
     pub fn run(&mut self, method: Method) -> (Run, Result<(), BackendError>) {
         let theta = self.forking.theta(method, &self.session.profile);
-        let plan = self.forking.plan(self.seed, theta);
+        let plan = self.forking.plan(self.seed, theta, self.surplus);
         let prompts: Vec<Prompt> = self.tasks.iter().map(|t| t.prompt.clone()).collect();
         let (first, mut result) = self.first_pass(&plan, method, theta, &prompts);
         let (mut trees, mut seconds) = (first.trees.clone(), first.seconds);

@@ -8,7 +8,7 @@ use eager_lab::judge::Judge;
 use eager_lab::suite::{Problem, Request, Suite};
 use serde::Serialize;
 
-use crate::args::{ChatArgs, EngineArgs, ForkingArgs, RemoteArgs, SamplingArgs, at_least_one};
+use crate::args::{BudgetArgs, ChatArgs, EngineArgs, ForkingArgs, RemoteArgs, SamplingArgs, at_least_one};
 use crate::compare::{Comparison, Line, Run, Task, full_parallel, grade, lines};
 use crate::interrupt::Interrupt;
 use crate::picture::{self, Detail};
@@ -46,6 +46,8 @@ pub struct Args {
     #[command(flatten)]
     forking: ForkingArgs,
     #[command(flatten)]
+    budget: BudgetArgs,
+    #[command(flatten)]
     engine: EngineArgs,
 }
 
@@ -55,7 +57,8 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     let mut session = Session::open(None, &args.engine, &RemoteArgs::default(), None)?;
     session.use_profile(args.forking.rules.profile.as_deref())?;
     let tasks = tasks(args, &session)?;
-    let mut comparison = Comparison::new(&mut session, &tasks, &args.forking, args.sampling.seed, &interrupt);
+    let forking = (&args.forking, args.budget.limit());
+    let mut comparison = Comparison::new(&mut session, &tasks, forking, args.sampling.seed, &interrupt);
     let (mut runs, mut result) = (Vec::new(), Ok(()));
     let methods = if args.method.is_empty() { &SHOWN[..] } else { &args.method };
     for &method in methods {
@@ -183,7 +186,7 @@ fn picture(
     let Some(at) = solved.min_by_key(|&at| full.outcomes[at].right()) else { return Ok(String::new()) };
     let task = &tasks[at];
     let theta = args.forking.theta(Method::EagerInit, &session.profile);
-    let mut plan = args.forking.plan(args.sampling.seed, theta);
+    let mut plan = args.forking.plan(args.sampling.seed, theta, args.budget.limit());
     plan.forking.cap = DRAWN.min(plan.forking.cap);
     let prompts = [task.prompt.clone()];
     let mut trees = plan.plant(&prompts);

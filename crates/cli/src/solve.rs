@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args as ClapArgs;
 use eager_core::vote::Votes;
-use eager_core::{Judged, Method, Outcome as Graded, Prompt, Token, Tree};
+use eager_core::{Judged, Method, Outcome as Graded, Prompt, SurplusLimit, Token, Tree};
 use eager_grade::Grader;
 use eager_lab::run::Sample;
 use serde::Serialize;
@@ -32,7 +32,7 @@ pub struct Args {
     /// Qwen/Qwen3-4B [default: the embedded acorn]
     #[arg(long)]
     model: Option<PathBuf>,
-    /// full-parallel, eager-init, eager-adapt, eager, esc or deepconf; eager-adapt and eager take /rerun or /regrow
+    /// full-parallel, eager-init, eager-adapt, eager, esc or deepconf; eager-adapt and eager take /regrow, /rerun or /rerun-literal
     #[arg(long, default_value = "eager-init")]
     method: Method,
     /// The right answer, if it is known: marks right sequences, and full eager needs it
@@ -92,7 +92,12 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
             &args.forking.rules,
         )?
     };
-    let plan = args.forking.plan(args.sampling.seed, args.forking.theta(args.method, &session.profile));
+    let plan = args.forking.plan(
+        args.sampling.seed,
+        args.forking.theta(args.method, &session.profile),
+        // One prompt is the whole set: its first pass leaves it what is missing to M.
+        SurplusLimit::Nothing,
+    );
 
     let begun = Instant::now();
     let prompts = [prompt];

@@ -35,6 +35,11 @@ impl Key {
         Key(mix(mix(self.0 ^ mix(at as u64 + 1)) ^ u64::from(token)))
     }
 
+    /// A number for the prompt of this key, which ranks prompts in an order that no list of them decides.
+    pub fn lot(self) -> u64 {
+        mix(!self.0)
+    }
+
     /// The uniform number in [0, 1) that decides the token at a position of this path.
     pub fn uniform(self, position: usize) -> f64 {
         let bits = mix(self.0 ^ mix(!(position as u64)));

@@ -17,6 +17,7 @@ pub mod strategy;
 pub mod tree;
 pub mod vote;
 
+pub use budget::SurplusLimit;
 pub use chance::Key;
 pub use engine::{Engine, Forest, Pulse};
 pub use entropy::{Candidate, Token};

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::budget;
+use crate::budget::{self, SurplusLimit};
 use crate::chance::Key;
 use crate::engine::{Engine, Forest, Pulse};
 use crate::entropy::Token;
@@ -22,8 +22,10 @@ use crate::vote::Answers;
 /// How a second pass spends its budget on a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reallocation {
-    /// The paper's: Algorithm 1 again from the prompt, with a higher cap; the new sequences are appended.
+    /// Algorithm 1 again from the prompt; the new sequences are appended, up to M + b in all. Our reading of the paper.
     Rerun,
+    /// The letter of Algorithm 2: up to M + b *new* sequences, where the limit on the surplus is one over all prompts.
+    RerunLiteral,
     /// Ours: new branches from where the first pass was unsure; nothing is decoded twice.
     Regrow,
 }
@@ -44,12 +46,14 @@ pub enum Method {
 }
 
 impl Method {
-    pub const ALL: [Method; 8] = [
+    pub const ALL: [Method; 10] = [
         Method::FullParallel,
         Method::EagerInit,
         Method::EagerAdapt(Reallocation::Rerun),
+        Method::EagerAdapt(Reallocation::RerunLiteral),
         Method::EagerAdapt(Reallocation::Regrow),
         Method::Eager(Reallocation::Rerun),
+        Method::Eager(Reallocation::RerunLiteral),
         Method::Eager(Reallocation::Regrow),
         Method::Esc,
         Method::DeepConf,
@@ -85,6 +89,7 @@ impl fmt::Display for Method {
         };
         let how = match self.reallocation() {
             Some(Reallocation::Rerun) => "/rerun",
+            Some(Reallocation::RerunLiteral) => "/rerun-literal",
             Some(Reallocation::Regrow) => "/regrow",
             None => "",
         };
@@ -95,14 +100,14 @@ impl fmt::Display for Method {
 /// No method has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown method '{0}'; use full-parallel, eager-init, eager-adapt, eager, esc or deepconf; eager-adapt and eager take /rerun or /regrow"
+    "unknown method '{0}'; use full-parallel, eager-init, eager-adapt, eager, esc or deepconf; eager-adapt and eager take /regrow, /rerun or /rerun-literal"
 )]
 pub struct UnknownMethod(String);
 
 impl FromStr for Method {
     type Err = UnknownMethod;
 
-    /// A name without `/rerun` or `/regrow` means `regrow`.
+    /// A name that does not say how it reallocates means `regrow`.
     fn from_str(name: &str) -> Result<Self, UnknownMethod> {
         let exact = Method::ALL.into_iter().find(|m| m.to_string() == name);
         exact
@@ -128,8 +133,8 @@ pub struct Plan {
     pub seed: u64,
     /// `cap` is the paper's M.
     pub forking: Forking,
-    /// Most sequences that a second pass adds over all prompts, in multiples of M; 0 is no limit.
-    pub surplus: usize,
+    /// How much of what the first pass saved a second may spend.
+    pub surplus: SurplusLimit,
     pub adapt_to: AdaptTo,
     pub regrowing: Regrowing,
     pub esc: EscOptions,
@@ -139,6 +144,8 @@ pub struct Plan {
 /// Where a prompt stands after the first pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
+    /// The prompt's, under the seed of the plan.
+    pub key: Key,
     pub sequences: usize,
     /// Nothing of it was broken off.
     pub finished: bool,
@@ -193,7 +200,7 @@ impl Plan {
         Plan {
             seed,
             forking,
-            surplus: budget::SURPLUS,
+            surplus: SurplusLimit::EachPrompt(budget::SURPLUS),
             adapt_to: AdaptTo::default(),
             regrowing,
             esc,
@@ -232,8 +239,11 @@ impl Plan {
         judged: impl Fn(usize, &Tree) -> Judged,
         watch: &mut dyn Watch,
     ) -> Result<(), E::Error> {
-        let Some(how) = method.reallocation() else { return Ok(()) };
+        if method.reallocation().is_none() {
+            return Ok(());
+        }
         let standing = |(index, tree): (usize, &Tree)| Standing {
+            key: tree.key(),
             sequences: tree.len(),
             finished: tree.live().next().is_none(),
             judged: judged(index, tree),
@@ -241,7 +251,7 @@ impl Plan {
         let standings: Vec<Standing> = trees.iter().enumerate().map(standing).collect();
         let extra = self.extra(method, &standings);
         let strategy =
-            |i: usize| (extra[i] > 0).then(|| self.reallocate(how, standings[i].sequences, extra[i]));
+            |i: usize| (extra[i] > 0).then(|| self.reallocate(method, standings[i].sequences, extra[i]));
         engine.grow(&mut Pass { prompts, trees, strategy, next: 0, watch })
     }
 
@@ -262,41 +272,47 @@ impl Plan {
     /// chooses.
     pub fn extra(&self, method: Method, standings: &[Standing]) -> Vec<usize> {
         let cap = self.forking.cap;
-        let is_chosen = |standing: &Standing| match method {
-            Method::Eager(_) => standing.finished && !standing.judged.solved,
-            Method::EagerAdapt(_) => {
-                standing.finished
-                    && match self.adapt_to {
-                        AdaptTo::Saturated => standing.sequences >= cap,
-                        AdaptTo::Divided => standing.judged.divided,
-                    }
-            }
-            _ => false,
-        };
-        let counts: Vec<usize> = standings.iter().map(|s| s.sequences).collect();
-        let chosen: Vec<usize> = (0..standings.len()).filter(|&i| is_chosen(&standings[i])).collect();
         let mut extra = vec![0; standings.len()];
-        for (&i, share) in
-            chosen.iter().zip(budget::shares(budget::saved(cap, &counts, self.surplus), chosen.len()))
-        {
-            extra[i] = share;
+        let Some(how) = method.reallocation() else { return extra };
+        let counts: Vec<usize> = standings.iter().map(|s| s.sequences).collect();
+        let surplus = budget::surplus(cap, &counts);
+        if surplus == 0 {
+            return extra;
+        }
+        let chosen: Vec<usize> =
+            (0..standings.len()).filter(|&i| self.chooses(method, &standings[i])).collect();
+        let lots: Vec<u64> = chosen.iter().map(|&i| standings[i].key.lot()).collect();
+        let literal = how == Reallocation::RerunLiteral && self.surplus != SurplusLimit::Nothing;
+        let limit = if literal { self.surplus.over_all() } else { self.surplus };
+        for (&i, share) in chosen.iter().zip(budget::shares(surplus, cap, limit, &lots)) {
+            let there = if literal { 0 } else { counts[i] };
+            extra[i] = cap.saturating_add(share).saturating_sub(there);
         }
         extra
     }
 
+    /// Is the budget of a second pass for a prompt like this?
+    fn chooses(&self, method: Method, standing: &Standing) -> bool {
+        let deserves = match (method, self.adapt_to) {
+            (Method::Eager(_), _) => !standing.judged.solved,
+            (Method::EagerAdapt(_), AdaptTo::Saturated) => standing.sequences >= self.forking.cap,
+            (Method::EagerAdapt(_), AdaptTo::Divided) => standing.judged.divided,
+            _ => false,
+        };
+        standing.finished && deserves
+    }
+
     /// Another pass over one prompt that has `sequences` and may have `extra` more.
-    pub fn reallocate(&self, how: Reallocation, sequences: usize, extra: usize) -> Box<dyn Strategy> {
+    pub fn reallocate(&self, method: Method, sequences: usize, extra: usize) -> Box<dyn Strategy> {
         let mut forking = self.forking.clone();
-        match how {
-            Reallocation::Rerun => {
-                if sequences < forking.cap {
-                    forking.theta = forking.relaxed_theta();
-                }
-                forking.cap = forking.cap.saturating_add(extra);
-                Box::new(Init::new(forking))
-            }
-            Reallocation::Regrow => Box::new(Regrow::new(forking, self.regrowing, extra)),
+        if method.reallocation() == Some(Reallocation::Regrow) {
+            return Box::new(Regrow::new(forking, self.regrowing, extra));
         }
+        if sequences < forking.cap {
+            forking.theta = forking.relaxed_theta();
+        }
+        forking.cap = extra;
+        Box::new(Init::new(forking))
     }
 }
 
@@ -377,23 +393,56 @@ mod tests {
 
     #[test]
     fn who_gets_what_the_others_saved() {
-        let standing = |sequences, solved, divided| Standing {
+        let standing = |prompt, sequences, solved, divided| Standing {
+            key: Key::prompt(0, prompt),
             sequences,
             finished: true,
             judged: Judged { solved, divided },
         };
-        let broken_off = Standing { finished: false, ..standing(8, false, true) };
-        let standings =
-            [standing(1, true, false), standing(8, true, false), standing(3, false, true), broken_off];
+        let broken_off = Standing { finished: false, ..standing(3, 8, false, true) };
+        let standings = [
+            standing(0, 1, true, false),
+            standing(1, 8, true, false),
+            standing(2, 3, false, true),
+            broken_off,
+        ];
         let mut plan = Plan::new(0, Forking::new(0.5, 8));
         // 32 sequences were allowed and 20 used.
-        let regrow = Reallocation::Regrow;
-        assert_eq!(plan.extra(Method::EagerAdapt(regrow), &standings), [0, 12, 0, 0]);
-        assert_eq!(plan.extra(Method::Eager(regrow), &standings), [0, 0, 12, 0]);
+        let [rerun, literal, regrow] =
+            [Reallocation::Rerun, Reallocation::RerunLiteral, Reallocation::Regrow];
+        for how in [rerun, regrow] {
+            assert_eq!(plan.extra(Method::EagerAdapt(how), &standings), [0, 12, 0, 0]);
+            assert_eq!(plan.extra(Method::Eager(how), &standings), [0, 0, 8 + 12 - 3, 0]);
+        }
+        assert_eq!(plan.extra(Method::EagerAdapt(literal), &standings), [0, 8 + 12, 0, 0]);
         assert_eq!(plan.extra(Method::EagerInit, &standings), [0; 4]);
         plan.adapt_to = AdaptTo::Divided;
-        assert_eq!(plan.extra(Method::EagerAdapt(regrow), &standings), [0, 0, 12, 0]);
-        plan.surplus = 1;
-        assert_eq!(plan.extra(Method::EagerAdapt(regrow), &standings), [0, 0, 8, 0]);
+        assert_eq!(plan.extra(Method::EagerAdapt(regrow), &standings), [0, 0, 8 + 12 - 3, 0]);
+        plan.surplus = SurplusLimit::EachPrompt(1);
+        assert_eq!(plan.extra(Method::EagerAdapt(regrow), &standings), [0, 0, 8 + 8 - 3, 0]);
+        // A prompt by itself never has more than M.
+        plan.surplus = SurplusLimit::Nothing;
+        for how in [rerun, literal, regrow] {
+            assert_eq!(plan.extra(Method::Eager(how), &standings[2..3]), [8 - 3]);
+        }
+    }
+
+    #[test]
+    fn a_share_of_nothing_leaves_what_is_missing() {
+        let standing = |prompt, sequences| Standing {
+            key: Key::prompt(0, prompt),
+            sequences,
+            finished: true,
+            judged: Judged::default(),
+        };
+        let plan = Plan::new(0, Forking::new(0.5, 8));
+        let method = Method::Eager(Reallocation::Rerun);
+        // Two sequences were saved and three prompts fail.
+        let mut extra = plan.extra(method, &[standing(0, 6), standing(1, 8), standing(2, 8)]);
+        assert!(extra[0] >= 2, "{extra:?}");
+        extra[0] -= 2;
+        assert_eq!(extra.iter().sum::<usize>(), 2);
+        // Nothing was saved.
+        assert_eq!(plan.extra(method, &[standing(0, 8), standing(1, 8)]), [0, 0]);
     }
 }

@@ -104,6 +104,11 @@ impl Tree {
         Tree { key, roots: 0, sequences: Vec::new(), spots: BTreeMap::new() }
     }
 
+    /// The key of its prompt.
+    pub fn key(&self) -> Key {
+        self.key
+    }
+
     pub fn sequences(&self) -> &[Sequence] {
         &self.sequences
     }

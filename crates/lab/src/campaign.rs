@@ -17,7 +17,7 @@ use crate::run::{Asked, Folder, Lock, Manifest, Run, RunError, not_in_the_way};
 
 /// Does this option only matter to a second pass?
 pub fn is_late(option: &str) -> bool {
-    matches!(option, "surplus" | "adapt-to") || option.starts_with("regrow")
+    matches!(option, "surplus" | "surplus-total" | "adapt-to") || option.starts_with("regrow")
 }
 
 /// Is this option a method's own? All others say how problems are put and how tokens are drawn, which must be the same for
@@ -59,6 +59,7 @@ impl Trial {
         let mut manifest = self.manifest.clone();
         manifest.method = Method::EagerInit.to_string();
         manifest.model.path = None;
+        manifest.parameters.second_pass = None;
         manifest.parameters.options.retain(|name, _| !is_late(name));
         // A manifest is plain data, so this cannot fail; without it, no pass would be shared.
         let text = serde_json::to_vec(&manifest).unwrap_or_else(|_| self.name.clone().into_bytes());

@@ -51,7 +51,9 @@ fn manifest(method: Method) -> Manifest {
             theta: Some(0.3),
             entropy_top_k: 20,
             entropy_temperature: None,
+            second_pass: None,
             options: Default::default(),
+            defaults: Default::default(),
         },
         seed: 1,
     }

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use eager_core::method::Standing;
-use eager_core::strategy::Init;
 use eager_core::{
-    AdaptTo, Answers, Forking, Grove, Judged, Key, Outcome, Plan, Prompt, Reallocation, Settings, Strategy,
+    AdaptTo, Answers, Forking, Grove, Judged, Key, Outcome, Plan, Prompt, Settings, Strategy, SurplusLimit,
     Token, Tree,
 };
 use eager_grade::Grader;
@@ -51,7 +50,11 @@ impl Seed {
         let settings = prompts.iter().map(|p| settings(&ask, model, limits, p)).collect::<Result<_, _>>()?;
         let theta = ask.theta.or(defaults.theta).unwrap_or_else(|| model.profile.theta(ask.method));
         let seed = ask.seed.unwrap_or_else(random);
-        let plan = Plan { adapt_to: AdaptTo::Divided, ..Plan::new(seed, Forking::new(theta, ask.n)) };
+        let plan = Plan {
+            adapt_to: AdaptTo::Divided,
+            surplus: SurplusLimit::Nothing,
+            ..Plan::new(seed, Forking::new(theta, ask.n))
+        };
         Ok(Seed { ask: Arc::new(ask), model: Arc::clone(model), prompts, plan, settings })
     }
 
@@ -93,19 +96,10 @@ impl Seed {
 
     /// The second pass over a prompt, if it deserves one.
     fn second(&self, tree: &Tree) -> Option<Box<dyn Strategy>> {
-        let how = self.ask.method.reallocation()?;
-        let graded = grade(self, tree);
-        let standing = Standing { sequences: tree.len(), finished: true, judged: Judged::from(&graded) };
+        let (sequences, judged) = (tree.len(), Judged::from(&grade(self, tree)));
+        let standing = Standing { key: tree.key(), sequences, finished: true, judged };
         let extra = self.plan.extra(self.ask.method, &[standing]).first().copied().unwrap_or(0);
-        match how {
-            _ if extra == 0 => None,
-            Reallocation::Regrow => Some(self.plan.reallocate(how, tree.len(), extra)),
-            // The paper's rerun may have as many sequences again; here the client has said how many there are.
-            Reallocation::Rerun => {
-                let theta = self.plan.forking.relaxed_theta();
-                Some(Box::new(Init::new(Forking { cap: extra, theta, ..self.plan.forking.clone() })))
-            }
-        }
+        (extra > 0).then(|| self.plan.reallocate(self.ask.method, sequences, extra))
     }
 }
 

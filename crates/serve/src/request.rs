@@ -360,8 +360,14 @@ impl EagerBody {
         let how = match self.reallocation.as_deref() {
             None => None,
             Some("rerun") => Some(Reallocation::Rerun),
+            Some("rerun-literal") => Some(Reallocation::RerunLiteral),
             Some("regrow") => Some(Reallocation::Regrow),
-            Some(_) => return Err(ApiError::bad("eager.reallocation", "reallocation is rerun or regrow")),
+            Some(_) => {
+                return Err(ApiError::bad(
+                    "eager.reallocation",
+                    "reallocation is regrow, rerun or rerun-literal",
+                ));
+            }
         };
         let method = match (method, how) {
             (method, None) => method,

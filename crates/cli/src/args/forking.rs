@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
-use eager_core::budget::SURPLUS;
 use eager_core::grove::TOP_K;
 use eager_core::strategy::{CapRule, DeepConfOptions, EscOptions, Preference, Regrowing};
-use eager_core::{AdaptTo, Forking, Method, Plan, Profile};
+use eager_core::{AdaptTo, Forking, Method, Plan, Profile, SurplusLimit};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -55,9 +54,6 @@ pub struct RuleArgs {
     /// The share of theta from which a second pass considers a step
     #[arg(long, default_value_t = 0.8, value_parser = share, allow_negative_numbers = true)]
     pub relax: f32,
-    /// Most sequences that a second pass adds over all prompts, in multiples of M; 0: all that was saved
-    #[arg(long, default_value_t = SURPLUS)]
-    pub surplus: usize,
     /// Which prompts eager-adapt spends on
     #[arg(long, value_enum, default_value_t = AdaptArg::Saturated)]
     pub adapt_to: AdaptArg,
@@ -171,8 +167,8 @@ impl ForkingArgs {
         self.theta.unwrap_or_else(|| profile.theta(method))
     }
 
-    pub fn plan(&self, seed: u64, theta: f32) -> Plan {
-        self.rules.plan(seed, theta, self.max_sequences, &self.baselines)
+    pub fn plan(&self, seed: u64, theta: f32, surplus: SurplusLimit) -> Plan {
+        Plan { surplus, ..self.rules.plan(seed, theta, self.max_sequences, &self.baselines) }
     }
 }
 
@@ -212,15 +208,8 @@ impl RuleArgs {
             AdaptArg::Saturated => AdaptTo::Saturated,
             AdaptArg::Divided => AdaptTo::Divided,
         };
-        Plan {
-            seed,
-            forking,
-            surplus: self.surplus,
-            adapt_to,
-            regrowing,
-            esc: baselines.esc(),
-            deepconf: baselines.deepconf(),
-        }
+        let (esc, deepconf) = (baselines.esc(), baselines.deepconf());
+        Plan { adapt_to, regrowing, esc, deepconf, ..Plan::new(seed, forking) }
     }
 }
 

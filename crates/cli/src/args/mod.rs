@@ -1,5 +1,6 @@
 //! Options that several commands share.
 
+mod budget;
 mod chat;
 mod engine;
 mod forking;
@@ -7,6 +8,7 @@ mod number;
 mod remote;
 mod sampling;
 
+pub use budget::BudgetArgs;
 pub use chat::ChatArgs;
 pub use engine::{EngineArgs, KvArg};
 pub use forking::{BaselineArgs, ForkingArgs, RuleArgs, recorded};

@@ -19,7 +19,7 @@ use crate::{Outcome, Usage};
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     /// full-parallel, eager-init, eager-adapt, eager, esc, deepconf, separated by commas; eager-adapt and eager take
-    /// /rerun or /regrow
+    /// /regrow, /rerun or /rerun-literal
     #[arg(long, value_delimiter = ',', default_value = "full-parallel,eager-init,eager-adapt,eager")]
     method: Vec<Method>,
     /// Go on with the runs in --out

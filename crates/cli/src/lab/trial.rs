@@ -6,15 +6,15 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::{Args as ClapArgs, Parser};
-use eager_core::{Method, Reallocation, Settings, Token};
+use eager_core::{Method, Plan, Reallocation, Settings, Token};
 use eager_lab::bench::Task;
 use eager_lab::campaign::{Trial, is_late};
-use eager_lab::run::{FORMAT, Manifest, ModelInfo, Parameters, SuiteInfo};
+use eager_lab::run::{FORMAT, Manifest, ModelInfo, Parameters, SuiteInfo, reading};
 use eager_lab::suite::Suite;
 use serde_json::Value;
 
 use crate::args::{
-    BaselineArgs, ChatArgs, DrawArgs, EngineArgs, RemoteArgs, RuleArgs, at_least_one, recorded,
+    BaselineArgs, BudgetArgs, ChatArgs, DrawArgs, EngineArgs, RemoteArgs, RuleArgs, at_least_one, recorded,
 };
 use crate::lab::report::ReportArgs;
 use crate::session::Session;
@@ -48,6 +48,8 @@ pub struct RunArgs {
     #[command(flatten)]
     pub rules: RuleArgs,
     #[command(flatten)]
+    pub budget: BudgetArgs,
+    #[command(flatten)]
     pub baselines: BaselineArgs,
     #[command(flatten)]
     pub engine: EngineArgs,
@@ -78,6 +80,8 @@ impl FromStr for Vary {
 struct Varied {
     #[command(flatten)]
     rules: RuleArgs,
+    #[command(flatten)]
+    budget: BudgetArgs,
     #[command(flatten)]
     baselines: BaselineArgs,
 }
@@ -110,7 +114,10 @@ impl RunArgs {
             return Err(refused("a profile only sets theta, which --theta varies").into());
         }
         let known: BTreeMap<String, Value> =
-            recorded(&self.rules).into_iter().chain(recorded(&self.baselines)).collect();
+            [recorded(&self.rules), recorded(&self.budget), recorded(&self.baselines)]
+                .into_iter()
+                .flatten()
+                .collect();
         let mut words = match (known.get(option), value) {
             // A switch is there or it is not.
             (Some(Value::Bool(_)), "true") => vec![format!("--{option}")],
@@ -135,9 +142,9 @@ impl RunArgs {
                 _ => {}
             }
         }
-        let Varied { rules, baselines } =
+        let Varied { rules, budget, baselines } =
             Varied::try_parse_from(words).map_err(|error| refused(&sentence(&error)))?;
-        Ok(RunArgs { rules, baselines, ..self.clone() })
+        Ok(RunArgs { rules, budget, baselines, ..self.clone() })
     }
 }
 
@@ -221,7 +228,10 @@ impl<'a> Subject<'a> {
         let theta = self.theta(setting);
         let Setting { method, max_sequences, temperature, seed, .. } = *setting;
         // Methods that do not fork never ask for theta.
-        let plan = args.rules.plan(seed, theta.unwrap_or(f32::INFINITY), max_sequences, &args.baselines);
+        let plan = Plan {
+            surplus: args.budget.limit(),
+            ..args.rules.plan(seed, theta.unwrap_or(f32::INFINITY), max_sequences, &args.baselines)
+        };
         let longest = tasks.iter().map(|task| task.prompt.settings.max_tokens).max();
         let manifest = Manifest {
             format: FORMAT,
@@ -243,7 +253,9 @@ impl<'a> Subject<'a> {
                 theta,
                 entropy_top_k: args.rules.entropy_top_k,
                 entropy_temperature: args.rules.entropy_temperature,
+                second_pass: reading(method, plan.surplus).map(str::to_owned),
                 options: options(args, method),
+                defaults: defaults(args, method),
             },
             seed,
         };
@@ -261,13 +273,17 @@ fn options(args: &RunArgs, method: Method) -> BTreeMap<String, Value> {
         options.extend(all.into_iter().filter(|(name, value)| wanted(name) && !value.is_null()));
     };
     if method.forks() {
-        record(recorded(&args.rules), &|name| match method.reallocation() {
+        let wanted = |name: &str| match method.reallocation() {
             // Only eager-adapt looks for prompts without being told which are unsolved.
             Some(_) if name == "adapt-to" => matches!(method, Method::EagerAdapt(_)),
+            // Its limit is over all prompts in any case.
+            Some(Reallocation::RerunLiteral) if name == "surplus-total" => false,
+            Some(Reallocation::Rerun | Reallocation::RerunLiteral) => !name.starts_with("regrow"),
             Some(Reallocation::Regrow) => true,
-            Some(Reallocation::Rerun) => !name.starts_with("regrow"),
             None => !is_late(name),
-        });
+        };
+        record(recorded(&args.rules), &wanted);
+        record(recorded(&args.budget), &wanted);
     }
     match method {
         Method::Esc => record(recorded(&args.baselines), &|name| name.starts_with("esc")),
@@ -275,4 +291,14 @@ fn options(args: &RunArgs, method: Method) -> BTreeMap<String, Value> {
         _ => {}
     }
     options
+}
+
+/// What the options of a method are where nobody says otherwise.
+fn defaults(args: &RunArgs, method: Method) -> BTreeMap<String, Value> {
+    // None of these is required, so there is always such a call.
+    let Ok(Varied { rules, budget, baselines }) = Varied::try_parse_from([] as [&str; 0]) else {
+        return BTreeMap::new();
+    };
+    let chat = ChatArgs::default();
+    options(&RunArgs { rules, budget, baselines, chat, ..args.clone() }, method)
 }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::{eager, names_of_runs, samples, stdout, text_without_seconds};
 
 fn bench(out: &Path, more: &[&str]) -> std::process::Output {
@@ -151,4 +153,72 @@ fn what_is_there_already_is_told() {
     assert_eq!(goes_on, "[2/3] eager-init: goes on, 1 of 4 prompts were there already");
     assert!(init.starts_with("[2/3] eager-init: pass@k") && !init.contains("there"), "{message}");
     assert!(esc.starts_with("[3/3] esc: pass@k") && !esc.contains("there"), "{message}");
+}
+
+/// Rewrites what a run says it was asked.
+#[track_caller]
+fn rewrite(run: &Path, change: impl Fn(&mut serde_json::Map<String, Value>)) {
+    let path = run.join("run.json");
+    let mut manifest: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    change(manifest["parameters"].as_object_mut().unwrap());
+    std::fs::write(&path, manifest.to_string()).unwrap();
+}
+
+fn older(parameters: &mut serde_json::Map<String, Value>) {
+    assert!(parameters.remove("second_pass").is_some());
+    assert!(parameters["options"].as_object_mut().unwrap().remove("surplus-total").is_some());
+}
+
+/// Runs under different readings of the paper's second pass have spent different budgets.
+#[test]
+fn a_run_goes_on_under_its_own_reading_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    for (method, reading) in [
+        ("eager/rerun", "M + b new sequences, limit over all prompts"),
+        ("eager/regrow", "(\"b new sequences, limit over all prompts"),
+    ] {
+        let run = root.join(method.replace('/', "-"));
+        stdout(&bench(&run, &["--method", method]));
+        stdout(&bench(&run, &["--method", method]));
+        let other = bench(&run, &["--method", method, "--surplus-total"]);
+        refused(&other, "reading of the second pass (\"M + b sequences in all, limit for each prompt\", now");
+        rewrite(&run, older);
+        let older = bench(&run, &["--method", method]);
+        refused(&older, "reading of the second pass");
+        refused(&older, reading);
+    }
+}
+
+#[test]
+fn an_option_that_a_run_does_not_know_has_its_default() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path();
+    stdout(&bench(run, &["--method", "eager-init"]));
+    rewrite(run, |parameters| drop(parameters["options"].as_object_mut().unwrap().remove("relax")));
+    stdout(&bench(run, &["--method", "eager-init"]));
+    refused(&bench(run, &["--method", "eager-init", "--relax", "0.5"]), "relax (nothing, now 0.5)");
+    refused(&bench(run, &["--method", "eager-init", "--system", "Be brief."]), "system (nothing, now");
+}
+
+#[test]
+fn readings_are_not_averaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    stdout(&bench(root, &["--method", "eager/rerun", "--seed", "0,1,2"]));
+    let lines = || {
+        let text = stdout(&eager(&["report", root.to_str().unwrap(), "--json"]));
+        let report: Value = serde_json::from_str(&text).unwrap();
+        let lines = report["methods"].as_array().unwrap().clone();
+        let seeds: Vec<u64> = lines.iter().map(|line| line["seeds"].as_u64().unwrap()).collect();
+        (seeds, report.to_string())
+    };
+    assert_eq!(lines().0, [3]);
+    rewrite(&root.join("eager-rerun_seed1"), older);
+    let (seeds, text) = lines();
+    assert_eq!(seeds.iter().sum::<u64>(), 3);
+    assert_eq!(seeds.len(), 2);
+    for word in ["M + b new sequences, limit over all prompts", "different readings", "not averaged"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
 }

@@ -3,6 +3,7 @@
 
 mod baselines;
 mod paper;
+mod readings;
 mod reference;
 mod regrow;
 mod schedules;

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use crate::reference::{self, Chosen, Generated};
-use crate::scripted::{Case, Schedule, cases, root_of, schedules};
+use crate::reference::{self, Chosen, Generated, Reading};
+use crate::scripted::{Case, Draws, Schedule, ScriptedEngine, cases, is_answer, root_of, schedules};
 use eager_core::strategy::CapRule;
-use eager_core::{Method, Reallocation, Token, Tree};
+use eager_core::{Judged, Method, Prompt, Reallocation, SurplusLimit, Token, Tree};
 use proptest::prelude::*;
 
 /// Every sequence of the tree is the reference's.
@@ -87,15 +87,41 @@ fn assert_equal(case: &Case, prompt: usize, tree: &Tree, expected: &Generated) {
     assert_keys_differ(tree);
 }
 
-/// Algorithm 2 as the paper has it: Algorithm 1 again for the prompts in I.
-fn assert_rerun(case: &Case, method: Method, chosen: Chosen, schedule: Schedule) {
+/// A rerun under one reading of the paper: how it reallocates, and the limit on the surplus.
+fn readings() -> impl Strategy<Value = (Reading, Reallocation, SurplusLimit)> {
+    proptest::sample::select(vec![
+        (Reading::TotalEach, Reallocation::Rerun, SurplusLimit::EachPrompt(2)),
+        (Reading::TotalUnlimited, Reallocation::Rerun, SurplusLimit::EachPrompt(0)),
+        (Reading::TotalOverAll, Reallocation::Rerun, SurplusLimit::AllPrompts(2)),
+        (Reading::NewOverAll, Reallocation::RerunLiteral, SurplusLimit::EachPrompt(2)),
+        (Reading::NewOverAll, Reallocation::RerunLiteral, SurplusLimit::AllPrompts(2)),
+    ])
+}
+
+/// Algorithm 2 under a reading: Algorithm 1 again for the prompts in I.
+fn assert_rerun(case: &Case, method: Method, reading: Reading, chosen: Chosen, schedule: Schedule) {
     let first = case.first_pass(method, schedule, &mut ());
     let second = case.second_pass(method, schedule, &first, &mut ());
-    let expected = reference::algorithm_2(case, chosen);
+    let expected = reference::algorithm_2(case, reading, chosen);
     assert_eq!(second.len(), expected.len());
     for (i, (tree, expected)) in second.iter().zip(&expected).enumerate() {
         assert_equal(case, i, tree, expected);
     }
+}
+
+/// Both passes of a method over prompts in any order.
+fn both_passes(case: &Case, method: Method, prompts: &[Prompt]) -> Vec<Tree> {
+    let plan = case.plan();
+    let mut engine = ScriptedEngine::new(&case.script, Schedule::PAPER);
+    let mut trees = plan.plant(prompts);
+    let judged = |_: usize, tree: &Tree| Judged {
+        solved: tree.ids().any(|id| is_answer(&tree.path(id))),
+        divided: false,
+    };
+    plan.first_pass(&mut engine, method, prompts, &mut trees, &mut ()).unwrap_or_else(|e| match e {});
+    plan.second_pass(&mut engine, method, prompts, &mut trees, judged, &mut ())
+        .unwrap_or_else(|e| match e {});
+    trees
 }
 
 proptest! {
@@ -128,13 +154,55 @@ proptest! {
     }
 
     #[test]
-    fn eager_adapt_reruns_as_algorithm_2(case in cases(6), schedule in schedules()) {
-        assert_rerun(&case, Method::EagerAdapt(Reallocation::Rerun), Chosen::Saturated, schedule);
+    fn eager_adapt_reruns_as_algorithm_2(case in cases(6), schedule in schedules(), reading in readings()) {
+        let (reading, how, surplus) = reading;
+        let case = Case { surplus, ..case };
+        assert_rerun(&case, Method::EagerAdapt(how), reading, Chosen::Saturated, schedule);
     }
 
     #[test]
-    fn eager_reruns_as_algorithm_2(case in cases(6), schedule in schedules()) {
-        assert_rerun(&case, Method::Eager(Reallocation::Rerun), Chosen::Failing, schedule);
+    fn eager_reruns_as_algorithm_2(case in cases(6), schedule in schedules(), reading in readings()) {
+        let (reading, how, surplus) = reading;
+        let case = Case { surplus, ..case };
+        assert_rerun(&case, Method::Eager(how), reading, Chosen::Failing, schedule);
+    }
+
+    /// M sequences a prompt are exceeded by what the chosen prompts lacked, at most; and not at all by a prompt alone.
+    #[test]
+    fn totals_stay_within_what_was_saved(case in cases(6), over_all in any::<bool>(), schedule in schedules()) {
+        let mut case = case;
+        case.forking.cap_rule = CapRule::All;
+        if over_all {
+            case.surplus = SurplusLimit::AllPrompts(2);
+        }
+        for how in [Reallocation::Rerun, Reallocation::Regrow] {
+            let first = case.first_pass(Method::Eager(how), schedule, &mut ());
+            let second = case.second_pass(Method::Eager(how), schedule, &first, &mut ());
+            let m = case.forking.cap;
+            let grew = |(a, b): &(&Tree, &Tree)| b.len() > a.len();
+            let lacked: usize = first.iter().zip(&second).filter(grew).map(|(tree, _)| m - tree.len()).sum();
+            let all: usize = second.iter().map(Tree::len).sum();
+            prop_assert!(all <= m * first.len() + lacked);
+
+            let alone = Case { prompts: 1, surplus: SurplusLimit::Nothing, ..case.clone() };
+            let tree = alone.second_pass(Method::Eager(how), schedule, &first[..1], &mut ());
+            prop_assert!(tree[0].len() <= m);
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_prompts_changes_no_tree(
+        case in cases(6), method in proptest::sample::select(Method::ALL.to_vec()), turn in 0usize..6
+    ) {
+        let case = case.draws(Draws::FromKey);
+        let straight = both_passes(&case, method, &case.prompts());
+        let mut prompts = case.prompts();
+        prompts.reverse();
+        prompts.rotate_left(turn % case.prompts);
+        let mut moved = both_passes(&case, method, &prompts);
+        moved.rotate_right(turn % case.prompts);
+        moved.reverse();
+        prop_assert_eq!(moved, straight);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::reference::{self, Chosen};
+use crate::reference::{self, Chosen, Reading};
 use crate::scripted::{Case, Draws, Schedule, cases, root_of, schedules};
 use eager_core::strategy::{Preference, Regrow, Start};
 use eager_core::tree::{Spot, Untaken};
@@ -21,11 +21,11 @@ fn paths(tree: &Tree) -> Vec<Vec<Token>> {
     tree.ids().map(|id| tree.path(id)).collect()
 }
 
-/// The shares of the budget, by the paper's formula.
+/// What each prompt may add, by our reading of the paper.
 fn shares(case: &Case, first: &[Tree], chosen: Chosen) -> Vec<usize> {
     let counts: Vec<usize> = first.iter().map(Tree::len).collect();
     let all: Vec<Vec<Vec<Token>>> = first.iter().map(paths).collect();
-    reference::allot(case, &counts, &reference::choose(case, &all, chosen))
+    reference::allot(case, Reading::TotalEach, &counts, &reference::choose(case, &all, chosen))
 }
 
 /// No node is decoded twice: what each sequence owns is nobody else's.

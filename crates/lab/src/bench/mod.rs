@@ -16,7 +16,8 @@ use std::sync::atomic::AtomicBool;
 
 use eager_core::method::Standing;
 use eager_core::{
-    Answers, Engine, Finish, Judged, Method, Metrics, Outcome, Plan, Prefixes, Prompt, Pulse, Token, Tree,
+    Answers, Engine, Finish, Judged, Key, Method, Metrics, Outcome, Plan, Prefixes, Prompt, Pulse, Token,
+    Tree,
 };
 
 use crate::judge::{JudgeError, Kind};
@@ -214,25 +215,26 @@ impl<E: Engine> Bench<'_, E> {
 
         let first: Vec<(Entry, Place)> =
             tasks.iter().filter_map(|task| passes.find(&task.problem.id)).collect();
-        let standing = |(entry, _): &(Entry, Place)| Standing {
+        let standing = |((entry, _), task): (&(Entry, Place), &Task)| Standing {
+            key: Key::prompt(plan.seed, task.prompt.key),
             sequences: entry.graded.sequences(),
             finished: true,
             judged: Judged::from(&entry.graded),
         };
-        let standings: Vec<Standing> = first.iter().map(standing).collect();
+        let standings: Vec<Standing> = first.iter().zip(tasks).map(standing).collect();
         let extra = plan.extra(method, &standings);
         let mut waiting = VecDeque::new();
         for (index, (entry, place)) in first.iter().enumerate() {
             let task = &tasks[index];
-            match (extra[index], method.reallocation()) {
+            match extra[index] {
                 _ if folder.has(&entry.id) => {}
-                (1.., Some(how)) => waiting.push_back(Seedling {
+                1.. => waiting.push_back(Seedling {
                     index,
                     prompt: task.prompt.clone(),
                     from: From::Place(place.clone()),
-                    strategy: plan.reallocate(how, standings[index].sequences, extra[index]),
+                    strategy: plan.reallocate(method, standings[index].sequences, extra[index]),
                 }),
-                _ => {
+                0 => {
                     let tree = place.tree()?;
                     let texts = texts(&tree, &spell)?;
                     folder.append(&sample(task, &tree, &entry.graded, entry.seconds, cap, texts))?;

@@ -290,7 +290,10 @@ impl CellKey {
 /// The parameters that have no column of their own.
 fn other_parameters(parameters: &Parameters) -> BTreeMap<String, Value> {
     let mut all = parameters.options.clone();
+    // A switch that is off may be younger than a run that does not have it.
+    all.retain(|_, value| *value != Value::Bool(false));
     let mut put = |name: &str, value: Value| all.insert(name.to_owned(), value);
+    put("second pass", parameters.second_pass.clone().map_or(Value::Null, Value::from));
     put("max-tokens", parameters.max_tokens.into());
     put("top-p", number(parameters.top_p));
     put("top-k", parameters.top_k.into());
@@ -335,6 +338,7 @@ fn name_variants(cells: &mut [Cell]) {
         let differing: Vec<&String> = names.into_iter().filter(differ).collect();
         for (cell, own) in alike.iter_mut().zip(&all) {
             let said = differing.iter().map(|name| match own.get(*name) {
+                Some(Value::String(text)) if *name == "second pass" => text.clone(),
                 Some(Value::String(text)) => format!("{name} {text}"),
                 Some(Value::Null) | None => format!("no {name}"),
                 Some(value) => format!("{name} {value}"),

@@ -1,6 +1,6 @@
 //! Where the numbers come from: definitions, the commands that made the runs, and what stands in the way of comparing them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -165,6 +165,7 @@ pub fn warnings(report: &Report) -> Vec<String> {
         if distinct(|m| &m.version).len() > 1 {
             warnings.push(format!("{place}: the runs were made by different versions of eager."));
         }
+        warnings.extend(readings(&place, &runs));
         let partial: Vec<&&Run> =
             runs.iter().filter(|r| r.samples.len() < r.manifest.suite.problems).collect();
         if !partial.is_empty() {
@@ -187,6 +188,23 @@ pub fn warnings(report: &Report) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// Methods whose runs do not read the paper's second pass alike.
+fn readings(place: &str, runs: &[&Run]) -> Vec<String> {
+    let mut by_method: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for Manifest { method, parameters, .. } in runs.iter().map(|run| &run.manifest) {
+        by_method.entry(method).or_default().extend(parameters.second_pass.as_deref());
+    }
+    let differing = by_method.into_iter().filter(|(_, readings)| readings.len() > 1);
+    let told = |(method, readings): (&str, BTreeSet<&str>)| {
+        let readings: Vec<&str> = readings.into_iter().collect();
+        format!(
+            "{place}: runs of {method} follow different readings of the paper's second pass ({}); they are not averaged.",
+            readings.join("; ")
+        )
+    };
+    differing.map(told).collect()
 }
 
 /// Names that stand for more than one thing: such runs are kept apart.

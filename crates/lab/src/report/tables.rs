@@ -369,7 +369,7 @@ fn budget(report: &Report) -> Option<Table> {
     groups.extend(models.iter().map(|m| (m.clone(), METHODS.len())));
     let title = "What reallocating the saved budget brings".to_owned();
     let note =
-        "FP is full-parallel. Where adapt and full were run both ways, rerun (the paper's) stands here."
+        "FP is full-parallel. Where adapt and full were run both ways, rerun stands here, which is our reading of the paper."
             .to_owned();
     Some(Table { title, note, groups, columns, rows, ..Table::default() })
 }

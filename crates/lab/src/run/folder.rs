@@ -7,14 +7,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::journal::{Journal, lines, replace};
+use super::second_pass;
 use super::{Asked, FORMAT, Manifest, RunError, Sample};
 
 pub const MANIFEST: &str = "run.json";
 pub const SAMPLES: &str = "samples.jsonl";
 pub const PROBLEMS: &str = "problems.jsonl";
 pub const METRICS: &str = "metrics.json";
+
+/// The record's name for the reading of the second pass.
+const SECOND_PASS: &str = "parameters.second_pass";
 
 /// Keeps others from writing to a folder, until it is dropped or its process has died.
 #[derive(Debug)]
@@ -166,14 +171,27 @@ pub fn read_manifest(folder: &Path) -> Result<Option<Manifest>, RunError> {
     let value: serde_json::Value = serde_json::from_slice(&text).map_err(bad)?;
     // Before anything else is believed.
     match value.get("format").and_then(serde_json::Value::as_u64) {
-        Some(found) if found == u64::from(FORMAT) => serde_json::from_value(value).map(Some).map_err(bad),
+        Some(found) if found == u64::from(FORMAT) => {
+            let mut manifest: Manifest = serde_json::from_value(value).map_err(bad)?;
+            let unsaid = || second_pass::unsaid(&manifest.method).map(str::to_owned);
+            manifest.parameters.second_pass = manifest.parameters.second_pass.or_else(unsaid);
+            Ok(Some(manifest))
+        }
         Some(found) => Err(RunError::Format { path, found, known: FORMAT }),
         None => Err(RunError::Manifest { path, why: "it does not say which format it has".to_owned() }),
     }
 }
 
-/// The first thing in which two runs differ.
+/// The first thing in which two runs differ. An option that the older one does not know is no difference where it has its
+/// default.
 fn same(path: &Path, was: &Manifest, now: &Manifest) -> Result<(), RunError> {
+    let unasked = |key: &str, value: &str| {
+        let default =
+            key.strip_prefix("parameters.options.").and_then(|name| now.parameters.defaults.get(name));
+        // As both are written: a number may have been one of another width.
+        let written = default.map(Value::to_string);
+        value == "false" || written.as_deref() == Some(value)
+    };
     let [was, now] = [was, now].map(|manifest| {
         // By way of text, which shows 0.3 as it was typed and not as the nearest double.
         let text = serde_json::to_string(manifest).unwrap_or_default();
@@ -182,14 +200,17 @@ fn same(path: &Path, was: &Manifest, now: &Manifest) -> Result<(), RunError> {
         flat
     });
     let value = |of: &[(String, String)], key: &str| {
-        of.iter().find(|(known, _)| known == key).map_or("nothing".to_owned(), |(_, value)| value.clone())
+        of.iter().find(|(known, _)| known == key).map(|(_, value)| value.clone())
     };
     let keys = was.iter().chain(&now).map(|(key, _)| key.as_str());
     // Where it lies does not matter: its hash does.
     for key in keys.filter(|&key| key != "model.path") {
         let (was, now) = (value(&was, key), value(&now, key));
-        if was != now {
-            return Err(RunError::Differs { path: path.to_owned(), what: key.to_owned(), was, now });
+        let is_younger = was.is_none() && now.as_ref().is_some_and(|now| unasked(key, now));
+        if was != now && !is_younger {
+            let what = if key == SECOND_PASS { "reading of the second pass" } else { key }.to_owned();
+            let [was, now] = [was, now].map(|value| value.unwrap_or_else(|| "nothing".to_owned()));
+            return Err(RunError::Differs { path: path.to_owned(), what, was, now });
         }
     }
     Ok(())

@@ -1,6 +1,9 @@
 //! `run.json`: everything needed to repeat a run, and to see that two runs can be compared.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The layout of a run's folder. Raised when older programs would misread it.
 pub const FORMAT: u32 = 1;
@@ -50,7 +53,13 @@ pub struct Parameters {
     pub theta: Option<f32>,
     pub entropy_top_k: usize,
     pub entropy_temperature: Option<f32>,
+    /// How the paper's second pass was read; `None` for methods that have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_pass: Option<String>,
     /// Whatever else the method was told, by the names of the command's options.
     #[serde(default)]
-    pub options: std::collections::BTreeMap<String, serde_json::Value>,
+    pub options: BTreeMap<String, Value>,
+    /// What holds where another run's `options` say nothing: those that they know by now may be younger than that run.
+    #[serde(skip)]
+    pub defaults: BTreeMap<String, Value>,
 }

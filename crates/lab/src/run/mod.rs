@@ -6,6 +6,7 @@ mod folder;
 mod journal;
 mod manifest;
 mod sample;
+mod second_pass;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ pub(crate) use folder::{not_in_the_way, write_pretty};
 pub use journal::{Journal, line_at, lines, lines_at, replace};
 pub use manifest::{FORMAT, Manifest, ModelInfo, Parameters, SuiteInfo};
 pub use sample::{Sample, SampleSequence};
+pub use second_pass::reading;
 
 /// A run as it was read from its folder.
 #[derive(Debug, Clone)]

@@ -82,6 +82,14 @@ async fn methods_and_votes() {
         (json!({"method": "eager-adapt"}), 6, "eager-adapt/regrow"),
         (json!({"method": "eager-adapt", "reallocation": "rerun"}), 6, "eager-adapt/rerun"),
         (json!({"method": "eager", "answer": "68"}), 6, "eager/regrow"),
+        // Nothing says this, so there is a second pass, which may not go beyond n.
+        (json!({"method": "eager", "answer": "-1", "theta": 0.6}), 6, "eager/regrow"),
+        (json!({"method": "eager", "answer": "-1", "theta": 0.6, "reallocation": "rerun"}), 6, "eager/rerun"),
+        (
+            json!({"method": "eager", "answer": "-1", "theta": 0.6, "reallocation": "rerun-literal"}),
+            6,
+            "eager/rerun-literal",
+        ),
         (json!({"method": "esc"}), 6, "esc"),
         (json!({"method": "deepconf"}), 6, "deepconf"),
         (json!({"vote": "majority"}), 1, "eager-init"),

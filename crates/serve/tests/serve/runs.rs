@@ -58,7 +58,9 @@ fn write_of(folder: &Path, id: &str, suite: &str) -> Sample {
             theta: Some(0.3),
             entropy_top_k: 20,
             entropy_temperature: None,
+            second_pass: None,
             options: Default::default(),
+            defaults: Default::default(),
         },
         seed: 3,
     };

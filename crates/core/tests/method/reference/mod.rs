@@ -8,7 +8,7 @@ mod baselines;
 pub use baselines::{deepconf, esc};
 
 use eager_core::strategy::CapRule;
-use eager_core::{Candidate, Forking, Settings, Token};
+use eager_core::{Candidate, Forking, Key, Settings, Token};
 
 use crate::scripted::{Case, Script};
 
@@ -204,23 +204,76 @@ pub enum Chosen {
     Failing,
 }
 
-/// b_i for every prompt of a case; 0 for those that are not in I.
-pub fn allot(case: &Case, counts: &[usize], in_i: &[bool]) -> Vec<usize> {
+/// What Section 3.2, its equation and Algorithm 2 can be read to say, by the rows of the documents' table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// 1. A prompt gets b_i new sequences; at most 2M over all prompts.
+    OnlyTheShare,
+    /// 2. A prompt's total is M + b_i; at most 2M over all prompts.
+    TotalOverAll,
+    /// 3. A prompt gets M + b_i new sequences; at most 2M over all prompts. The letter of Algorithm 2.
+    NewOverAll,
+    /// 4. A prompt's total is M + b_i; at most 2M for each prompt. Ours.
+    TotalEach,
+    /// 5. A prompt gets M + b_i new sequences; at most 2M for each prompt.
+    NewEach,
+    /// 6. A prompt's total is M + b_i, and there is no 2M.
+    TotalUnlimited,
+}
+
+impl Reading {
+    pub const ALL: [Reading; 6] = [
+        Reading::OnlyTheShare,
+        Reading::TotalOverAll,
+        Reading::NewOverAll,
+        Reading::TotalEach,
+        Reading::NewEach,
+        Reading::TotalUnlimited,
+    ];
+
+    /// b, of a surplus over so many prompts in I.
+    pub fn budget(self, m: usize, surplus: usize, chosen: usize) -> usize {
+        match self {
+            Reading::OnlyTheShare | Reading::TotalOverAll | Reading::NewOverAll => surplus.min(2 * m),
+            Reading::TotalEach | Reading::NewEach => surplus.min(2 * m * chosen),
+            Reading::TotalUnlimited => surplus,
+        }
+    }
+
+    /// What a prompt with so many sequences may add beside its share.
+    pub fn beside(self, m: usize, count: usize) -> usize {
+        match self {
+            Reading::OnlyTheShare => 0,
+            Reading::TotalOverAll | Reading::TotalEach | Reading::TotalUnlimited => m.saturating_sub(count),
+            Reading::NewOverAll | Reading::NewEach => m,
+        }
+    }
+}
+
+/// How many sequences every prompt of a case may add; 0 for those that are not in I.
+pub fn allot(case: &Case, reading: Reading, counts: &[usize], in_i: &[bool]) -> Vec<usize> {
     let m = case.forking.cap;
     let theoretical = m * counts.len();
     let actual: usize = counts.iter().sum();
-    let mut shares = vec![0; counts.len()];
-    let members: Vec<usize> = (0..counts.len()).filter(|&i| in_i[i]).collect();
+    let mut may_add = vec![0; counts.len()];
+    let mut members: Vec<usize> = (0..counts.len()).filter(|&i| in_i[i]).collect();
     // Under the rule |A| < M there may be more sequences than M |D|: then nothing was saved.
     if theoretical <= actual || members.is_empty() {
-        return shares;
+        return may_add;
     }
-    let b = (theoretical - actual).min(2 * m);
-    // Settled: evenly, what does not divide to the first ones.
-    for n in 0..b {
-        shares[members[n % members.len()]] += 1;
+    for &i in &members {
+        may_add[i] = reading.beside(m, counts[i]);
     }
-    shares
+    // Settled: evenly, what does not divide as the prompts' keys and the seed say.
+    members.sort_by_key(|&i| Key::prompt(case.script.seed, i as u64).lot());
+    for n in 0..reading.budget(m, theoretical - actual, members.len()) {
+        may_add[members[n % members.len()]] += 1;
+    }
+    // Under the rule |A| < M a prompt may have more than M sequences, which its total counts.
+    for &i in members.iter().filter(|&&i| counts[i] > m && reading.beside(m, counts[i]) == 0) {
+        may_add[i] = may_add[i].saturating_sub(counts[i] - m);
+    }
+    may_add
 }
 
 /// Which prompts Algorithm 2 reallocates to.
@@ -233,21 +286,20 @@ pub fn choose(case: &Case, paths: &[Vec<Vec<Token>>], chosen: Chosen) -> Vec<boo
 }
 
 /// Algorithm 2, for all prompts of a case.
-pub fn algorithm_2(case: &Case, chosen: Chosen) -> Vec<Generated> {
+pub fn algorithm_2(case: &Case, reading: Reading, chosen: Chosen) -> Vec<Generated> {
     let mut all: Vec<Generated> = (0..case.prompts).map(|i| init(case, i)).collect();
     let paths: Vec<Vec<Vec<Token>>> =
         all.iter().map(|g| g.paths.iter().map(|p| p.tokens.clone()).collect()).collect();
     let counts: Vec<usize> = all.iter().map(|g| g.paths.len()).collect();
-    let shares = allot(case, &counts, &choose(case, &paths, chosen));
+    let may_add = allot(case, reading, &counts, &choose(case, &paths, chosen));
     for i in 0..case.prompts {
-        // Settled: a prompt whose share is nothing is left alone.
-        if shares[i] == 0 {
+        if may_add[i] == 0 {
             continue;
         }
         let theta = case.forking.theta;
         let theta = if counts[i] < case.forking.cap { case.forking.relax * theta } else { theta };
         let prompt = case.prompt(i);
-        let again = algorithm_1(input(case, &prompt, 1), theta, case.forking.cap + shares[i]);
+        let again = algorithm_1(input(case, &prompt, 1), theta, may_add[i]);
         append(&mut all[i], again);
     }
     all

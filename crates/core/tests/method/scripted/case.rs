@@ -3,10 +3,11 @@
 use std::f32::consts::LN_2;
 use std::sync::Arc;
 
+use eager_core::budget::SURPLUS;
 use eager_core::strategy::{CapRule, Preference};
 use eager_core::{
     Answers, DeepConfOptions, EscOptions, Finish, Forking, Judged, Method, Plan, Prompt, Regrowing, Sampling,
-    Settings, Token, Tree, Watch,
+    Settings, SurplusLimit, Token, Tree, Watch,
 };
 use proptest::prelude::*;
 
@@ -18,6 +19,7 @@ pub struct Case {
     pub script: Script,
     pub settings: Settings,
     pub forking: Forking,
+    pub surplus: SurplusLimit,
     pub regrowing: Regrowing,
     pub esc: EscOptions,
     pub deepconf: DeepConfOptions,
@@ -46,6 +48,7 @@ impl Case {
     /// The one place where a plan is made.
     pub fn plan(&self) -> Plan {
         Plan {
+            surplus: self.surplus,
             regrowing: self.regrowing,
             esc: self.esc,
             deepconf: self.deepconf,
@@ -223,6 +226,7 @@ pub fn cases(prompts: usize) -> impl Strategy<Value = Case> {
             script,
             settings,
             forking,
+            surplus: SurplusLimit::EachPrompt(SURPLUS),
             regrowing,
             esc,
             deepconf,
