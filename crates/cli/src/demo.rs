@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     args.forking.rules.check(args.forking.theta)?;
     let interrupt = Interrupt::listen()?;
     let mut session = Session::open(None, &args.engine, &RemoteArgs::default(), None)?;
-    session.use_profile(args.forking.rules.profile.as_deref())?;
+    session.use_profile(args.forking.rules.tree.profile.as_deref())?;
     let tasks = tasks(args, &session)?;
     let forking = (&args.forking, args.budget.limit());
     let mut comparison = Comparison::new(&mut session, &tasks, forking, args.sampling.seed, &interrupt);
@@ -106,7 +106,7 @@ fn task(problem: Problem, args: &Args, session: &Session) -> anyhow::Result<Task
     let tokens = session.encode(&message, &ChatArgs::default())?;
     let prompt = Prompt {
         answers: Some(session.reader(&grader)),
-        ..session.prompt(tokens, &id, None, args.sampling.sampling(), &args.forking.rules)?
+        ..session.prompt(tokens, &id, None, args.sampling.settings(), &args.forking.rules)?
     };
     Ok(Task { id, family: group.unwrap_or_default(), problem: text, prompt, grader })
 }

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use eager_core::Method;
-use eager_serve::{Defaults, Keys, Limits, Options, Server};
+use eager_serve::{Defaults, Keys, Limits, Options, Origin, Server};
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{EngineArgs, RemoteArgs, at_least_one, at_least_zero, positive_share, sequences};
+use crate::args::{
+    BaselineArgs, DrawArgs, EngineArgs, RemoteArgs, TreeArgs, at_least_one, at_least_zero, sequences,
+};
 use crate::backend::Backend;
 use crate::session::Session;
 use crate::{Outcome, Usage};
@@ -29,14 +31,20 @@ pub struct Args {
     /// A file that says who may ask: a name, the SHA-256 of the key, and limits (n=, requests=, tokens-per-minute=) a line
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
+    /// Let the pages of this origin ask, such as https://app.example.org; give it several times for several, or * for all
+    #[arg(long, value_name = "ORIGIN")]
+    cors: Vec<Origin>,
     /// A folder with runs for the page to show
     #[arg(long, value_name = "DIR")]
     runs: Option<PathBuf>,
-    /// Use the thresholds of this model: acorn, SmolLM3-3B, Qwen3-4B, DeepSeek-R1-0528-Qwen3-8B or gpt-oss-20b
-    #[arg(long)]
-    profile: Option<String>,
     #[command(flatten)]
     defaults: DefaultArgs,
+    #[command(flatten)]
+    draw: DrawArgs,
+    #[command(flatten)]
+    tree: TreeArgs,
+    #[command(flatten)]
+    baselines: BaselineArgs,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
@@ -60,8 +68,6 @@ struct DefaultArgs {
     /// The temperature; theta was found at this one
     #[arg(long, default_value_t = 0.6, value_parser = at_least_zero, allow_negative_numbers = true)]
     temperature: f32,
-    #[arg(long, default_value_t = 0.95, value_parser = positive_share, allow_negative_numbers = true)]
-    top_p: f32,
 }
 
 /// What requests may ask for, and how much of it there may be.
@@ -118,6 +124,11 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             "full eager decides by the right answer, which only a request can know; use --method eager-adapt";
         return Err(Usage(why.to_owned()).into());
     }
+    args.tree.check(args.defaults.theta)?;
+    if args.baselines.fix_sequences() {
+        let why = "--esc-window and --esc-windows together set a number of sequences, which is for requests to say (n); give one";
+        return Err(Usage(why.to_owned()).into());
+    }
     args.log.start()?;
     let keys = args.keys.as_deref().map(Keys::read).transpose().map_err(|error| Usage(error.to_string()))?;
     if let Some(runs) = args.runs.as_ref().filter(|runs| !runs.is_dir()) {
@@ -129,7 +140,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         return Err(Usage(wordless(servers.model())).into());
     }
     let mut session = Session::open(args.model.as_deref(), &args.engine, &args.remote, None)?;
-    session.use_profile(args.profile.as_deref())?;
+    session.use_profile(args.tree.profile.as_deref())?;
     if args.defaults.theta.is_none() && args.defaults.method.forks() && !session.profile.is_calibrated() {
         let theta = session.profile.theta(args.defaults.method);
         eprintln!("eager: {} has no calibrated theta; forking at {theta} (set --theta)", session.name);
@@ -139,7 +150,15 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         Backend::Embedded(_) => args.engine.rows,
         Backend::Remote(servers) => servers.streams(),
     };
-    let (name, options) = (model.name.clone(), args.options(keys, width));
+    let refused = match &engine {
+        Backend::Embedded(_) => &[][..],
+        Backend::Remote(servers) => servers.dialect().refused(),
+    };
+    let rules = args.draw.rules();
+    if let Some((option, why)) = refused.iter().find(|(name, _)| rules.asked().any(|asked| asked == *name)) {
+        return Err(Usage(format!("--{}: {why}; leave it out", option.replace('_', "-"))).into());
+    }
+    let (name, options) = (model.name.clone(), Options { width, ..args.options(keys, refused) });
     let server = Server::start(engine, model, options)?;
     eprintln!(
         "eager: serving {name} at http://{0} (OpenAI's API at http://{0}/v1); Ctrl-C ends",
@@ -169,8 +188,19 @@ fn names_a_repository(model: &str) -> bool {
 }
 
 impl Args {
-    fn options(self, keys: Option<Keys>, width: usize) -> Options {
-        let DefaultArgs { method, theta, temperature, top_p } = self.defaults;
+    fn options(self, keys: Option<Keys>, refused: &'static [(&'static str, &'static str)]) -> Options {
+        let DefaultArgs { method, theta, temperature } = self.defaults;
+        let drawn = self.draw.settings(temperature);
+        let defaults = Defaults {
+            method,
+            sampling: drawn.sampling,
+            rules: drawn.rules,
+            theta,
+            entropy_top_k: self.tree.entropy_top_k,
+            entropy_temperature: self.tree.entropy_temperature,
+            // Requests say the seed and how many sequences, and theta may be the model's.
+            plan: self.tree.plan(0, 0.0, 1, &self.baselines),
+        };
         let limits = Limits {
             sequences: self.limits.max_n,
             tokens: self.limits.max_tokens.unwrap_or(usize::MAX),
@@ -179,16 +209,18 @@ impl Args {
             time: Duration::from_secs(self.limits.time),
             connections: self.limits.connections,
             grace: Duration::from_secs(self.limits.grace),
+            refused,
             ..Limits::default()
         };
         Options {
             address: SocketAddr::new(self.host, self.port),
             limits,
-            defaults: Defaults { method, temperature, top_p, theta },
+            defaults,
             keys,
+            cors: self.cors,
             runs: self.runs,
             log_prompts: self.log.log_prompts,
-            width,
+            ..Options::default()
         }
     }
 }

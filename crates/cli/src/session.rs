@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use eager_core::{Answers, Profile, Prompt, Sampling, Settings, Token, Tree};
+use eager_core::{Answers, Profile, Prompt, Settings, Token, Tree};
 use eager_grade::Grader;
 use eager_lab::bench::{Speller, Unspelled};
 use eager_lab::profiles::{Calibrated, Profiles};
@@ -160,13 +160,13 @@ impl Session {
         Ok(self.language.prompt(problem, chat)?)
     }
 
-    /// A prompt with its settings. `key` is what its randomness is keyed by.
+    /// A prompt with its settings, of which `drawn` says how tokens are drawn. `key` is what its randomness is keyed by.
     pub fn prompt(
         &self,
         tokens: Vec<Token>,
         key: &str,
         max_tokens: Option<usize>,
-        sampling: Sampling,
+        drawn: Settings,
         rules: &RuleArgs,
     ) -> anyhow::Result<Prompt> {
         let context = self.context;
@@ -178,12 +178,12 @@ impl Session {
             )
         })?;
         let settings = Settings {
-            sampling,
-            top_k: rules.entropy_top_k,
-            entropy_temperature: rules.entropy_temperature,
-            max_tokens: max_tokens.unwrap_or(Settings::default().max_tokens).min(room),
-            stop: self.language.stop_tokens().to_vec(),
+            top_k: rules.tree.entropy_top_k,
+            entropy_temperature: rules.tree.entropy_temperature,
+            max_tokens: max_tokens.unwrap_or(drawn.max_tokens).min(room),
+            stop: drawn.rules.ends(self.language.stop_tokens()),
             reasoning_end: self.reasoning_end.clone(),
+            ..drawn
         };
         Ok(Prompt { tokens: tokens.into(), settings: settings.into(), key: fingerprint(key), answers: None })
     }

@@ -75,7 +75,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let sequences = Some(args.forking.max_sequences);
     let mut session = Session::open(args.model.as_deref(), &args.engine, &args.remote, sequences)?;
-    session.use_profile(args.forking.rules.profile.as_deref())?;
+    session.use_profile(args.forking.rules.tree.profile.as_deref())?;
     if args.forking.theta.is_none() && args.method.forks() && !session.profile.is_calibrated() {
         let (name, theta) = (&session.name, args.forking.theta(args.method, &session.profile));
         eprintln!("eager: {name} has no calibrated theta; forking at {theta} (set --theta)");
@@ -88,7 +88,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
             tokens,
             args.problem.trim(),
             args.max_tokens,
-            args.sampling.sampling(),
+            args.sampling.settings(),
             &args.forking.rules,
         )?
     };

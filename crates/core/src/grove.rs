@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::chance::Key;
 use crate::entropy::{Candidate, Token, renormalised, top_entropy};
 use crate::strategy::{Start, Step, Strategy, Verdict};
+use crate::token_rules::TokenRules;
 use crate::tree::{Finish, SeqId, Spot, Tree, Untaken};
 
 /// How the engine draws a token where the strategy does not choose one.
@@ -35,6 +36,8 @@ impl Default for Sampling {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     pub sampling: Sampling,
+    /// What else makes tokens likely or not. [`Settings::stop`] has the ends that follow from them.
+    pub rules: TokenRules,
     /// Candidates that enter the entropy.
     pub top_k: usize,
     /// Temperature of the distribution whose entropy is measured; `None`: the sampling temperature, or 1 when greedy.
@@ -54,6 +57,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             sampling: Sampling::default(),
+            rules: TokenRules::default(),
             top_k: TOP_K,
             entropy_temperature: None,
             max_tokens: 32_768,
@@ -132,7 +136,7 @@ impl Grove {
         &self.prompt
     }
 
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &Arc<Settings> {
         &self.settings
     }
 

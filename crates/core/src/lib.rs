@@ -14,6 +14,7 @@ mod model_name;
 pub mod prefixes;
 pub mod profile;
 pub mod strategy;
+pub mod token_rules;
 pub mod tree;
 pub mod vote;
 
@@ -27,5 +28,6 @@ pub use metrics::{Metrics, Outcome, Unanswered};
 pub use prefixes::Prefixes;
 pub use profile::Profile;
 pub use strategy::{DeepConfOptions, EscOptions, Forking, Regrowing, Strategy};
+pub use token_rules::{RuleError, TokenRules};
 pub use tree::{Finish, SeqId, Sequence, Tree};
 pub use vote::Answers;

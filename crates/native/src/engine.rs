@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use eager_core::{Decoded, Engine, Forest, Grove, Next, Pulse};
+use eager_core::{Decoded, Engine, Forest, Grove, Next, Pulse, RuleError};
 
 use crate::hands::Hands;
 use crate::kernel::{Attention, KvType, PAGE};
@@ -61,6 +61,8 @@ pub enum EngineError {
         "a sequence of {tokens} tokens does not fit into the KV memory, which holds {limit}; allow more KV memory or fewer tokens"
     )]
     KvMemory { tokens: usize, limit: usize },
+    #[error("{0}")]
+    Rules(#[from] RuleError),
     #[error("the model computed something that is not a number; its file may be damaged")]
     NotANumber,
     #[error("cannot start {threads} threads: {reason}")]
@@ -194,6 +196,7 @@ impl Run<'_> {
         if prompt.len().saturating_add(more) > config.context {
             return Err(EngineError::Context { prompt: prompt.len(), more, context: config.context });
         }
+        grove.settings().check_rules(config.vocab)?;
         match prompt.iter().find(|&&t| t as usize >= config.vocab) {
             Some(&token) => Err(EngineError::Token { token, vocab: config.vocab }),
             None => Ok(()),

@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use eager_core::Settings;
+use eager_core::{Settings, Token};
 
 use crate::forward::{Forward, Plans, Scratch};
 use crate::kernel::{Isa, KvType};
@@ -22,6 +22,7 @@ use crate::phases::{Phase, Phases, Stopwatch};
 use crate::sampler::{Ask, Draw, Sampler};
 use crate::scheduler::{Pick, Plot};
 use crate::threads::Threads;
+use crate::token_rules::Rules;
 
 /// Rows that a thread should have by itself: for fewer, `winograd` would not prepare weights.
 const LEAST_ROWS: usize = 12;
@@ -34,6 +35,8 @@ struct Hand {
     batch: Batch,
     plans: Plans,
     asks: Vec<Ask>,
+    /// The tokens of the sequences that have rules about what came before, one after another.
+    paths: Vec<Token>,
     sampler: Sampler,
     scratch: Scratch,
 }
@@ -53,15 +56,17 @@ impl Hand {
             batch: Batch::default(),
             plans: Plans::new(model),
             asks: Vec::new(),
+            paths: Vec::new(),
             sampler: Sampler::default(),
             scratch: Scratch::default(),
         }
     }
 
     fn take(&mut self, picks: &[Pick], plots: &[Plot]) {
-        let Hand { batch, asks, .. } = self;
+        let Hand { batch, asks, paths, .. } = self;
         batch.clear();
         asks.clear();
+        paths.clear();
         for pick in picks {
             let plot = &plots[pick.plot];
             let slot = &plot.slots[pick.slot];
@@ -76,20 +81,21 @@ impl Hand {
             batch.add((end - pick.tokens..end).map(row));
             if pick.completes {
                 let sequence = plot.grove.tree().get(slot.id);
-                let Settings { top_k, sampling, .. } = *plot.grove.settings();
-                asks.push(Ask { top_k, sampling, uniform: sequence.key.uniform(sequence.len()) });
+                let Settings { top_k, sampling, .. } = **plot.grove.settings();
+                let rules = Rules::of(plot.grove.settings(), plot.grove.prompt().len(), &slot.tokens, paths);
+                asks.push(Ask { top_k, sampling, uniform: sequence.key.uniform(sequence.len()), rules });
             }
         }
     }
 
     /// Computes its rows and reads their logits. False when some are not numbers.
     fn compute(&mut self, Pass { model, threads, kv, pool }: Pass<'_>) -> bool {
-        let Hand { batch, plans, asks, sampler, scratch } = self;
+        let Hand { batch, plans, asks, paths, sampler, scratch } = self;
         let mut pass = Forward { model, threads, kv, pool, scratch };
         // SAFETY: a page to which a sequence's rows write is that sequence's alone: its table was grown for them, and `Table::grow`
         // copies what is shared. All rows of a sequence are one hand's.
         let logits = unsafe { pass.run(batch, plans) };
-        let sound = sampler.read(threads, model.isa, logits, asks);
+        let sound = sampler.read(threads, model.isa, logits, (asks, paths));
         self.scratch.watch.lap(Phase::Sample);
         sound
     }

@@ -15,6 +15,7 @@ mod sampler;
 mod scheduler;
 mod shared_slice;
 mod threads;
+mod token_rules;
 
 pub use engine::{EngineError, KvUse, NativeEngine, Options, kv_bytes_per_token};
 pub use kernel::{Isa, KvType};

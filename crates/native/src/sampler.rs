@@ -7,11 +7,12 @@ use eager_core::{Candidate, Sampling, Token};
 use crate::kernel::{Isa, Ranking, Results, Survey};
 use crate::shared_slice::SharedSlice;
 use crate::threads::Threads;
+use crate::token_rules::{RuledLogits, Rules};
 
 /// Where the most likely tokens do not hold what top-p keeps, so many times as many are looked at.
 const MORE: usize = 16;
 
-/// The most likely tokens (best first) and the one that was drawn, with raw log-probabilities.
+/// The most likely tokens (best first) and the one that was drawn, with log-probabilities before temperature.
 #[derive(Debug, Clone)]
 pub(crate) struct Draw {
     pub top: Vec<Candidate>,
@@ -26,13 +27,15 @@ impl Draw {
 }
 
 /// What is wanted of a row of logits.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Ask {
     /// How many of the most likely tokens.
     pub top_k: usize,
     pub sampling: Sampling,
     /// The number in [0, 1) that decides the draw.
     pub uniform: f64,
+    /// What changes the logits first.
+    pub rules: Option<Rules>,
 }
 
 /// Reads the logits of a step. Its memory is kept for the next.
@@ -46,8 +49,14 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Reads as many rows as are asked about. False when some are not numbers.
-    pub fn read(&mut self, threads: &Threads, isa: Isa, logits: &Results, asks: &[Ask]) -> bool {
+    /// Reads as many rows as are asked about. `paths` has what their rules look back on. False when some are not numbers.
+    pub fn read(
+        &mut self,
+        threads: &Threads,
+        isa: Isa,
+        logits: &Results,
+        (asks, paths): (&[Ask], &[Token]),
+    ) -> bool {
         self.count = asks.len();
         self.draws.resize_with(self.draws.len().max(self.count), Draw::blank);
         self.readers.resize_with(self.readers.len().max(threads.count()), Reader::default);
@@ -56,7 +65,7 @@ impl Sampler {
         threads.chunks(&mut self.draws[..self.count], 1, |worker, row, into| {
             // SAFETY: a worker runs one task at a time.
             let reader = unsafe { &mut readers.part(worker..worker + 1)[0] };
-            if !reader.read(isa, logits.row(row), &asks[row], &mut into[0]) {
+            if !reader.read(isa, logits.row(row), (&asks[row], paths), &mut into[0]) {
                 sound.store(false, Ordering::Relaxed);
             }
         });
@@ -76,11 +85,20 @@ struct Reader {
     ranking: Ranking,
     /// Of those tokens that are kept, the weight that each holds together with all before it.
     running: Vec<f64>,
+    ruled: RuledLogits,
 }
 
 impl Reader {
     /// False when the logits are not numbers.
-    fn read(&mut self, isa: Isa, logits: &[f32], ask: &Ask, into: &mut Draw) -> bool {
+    fn read(&mut self, isa: Isa, logits: &[f32], (ask, paths): (&Ask, &[Token]), into: &mut Draw) -> bool {
+        let Some(rules) = &ask.rules else { return self.draw(isa, logits, ask, into) };
+        let mut ruled = std::mem::take(&mut self.ruled);
+        let sound = self.draw(isa, ruled.apply(rules, logits, paths), ask, into);
+        self.ruled = ruled;
+        sound
+    }
+
+    fn draw(&mut self, isa: Isa, logits: &[f32], ask: &Ask, into: &mut Draw) -> bool {
         // A temperature so low that its inverse overflows is as good as none.
         let inverse = 1.0 / ask.sampling.temperature;
         let greedy = ask.sampling.temperature <= 0.0 || !inverse.is_finite();
@@ -103,7 +121,7 @@ impl Reader {
 
     /// Draws from the distribution after temperature, top-k, top-p and min-p, in this order.
     fn sample(&mut self, isa: Isa, logits: &[f32], scale: f32, ask: &Ask) -> (Token, f32) {
-        let Reader { found, ranking, running } = self;
+        let Reader { found, ranking, running, .. } = self;
         let sampling = &ask.sampling;
         let top = found.best[0].1;
         let weight = |logit: f32| f64::from((logit - top) * scale).exp();
@@ -178,7 +196,7 @@ mod tests {
 
     fn draw(reader: &mut Reader, isa: Isa, logits: &[f32], ask: &Ask) -> Option<Draw> {
         let mut draw = Draw::blank();
-        reader.read(isa, logits, ask, &mut draw).then_some(draw)
+        reader.read(isa, logits, (ask, &[]), &mut draw).then_some(draw)
     }
 
     /// The distribution that the settings describe, by the book: sorted, each filter a plain loop.
@@ -222,7 +240,7 @@ mod tests {
             let key = Key::prompt(seed, 0);
             let logits: Vec<f32> = (0..len).map(|i| (key.uniform(i) * spread) as f32).collect();
             let sampling = Sampling { temperature, top_p, top_k, min_p };
-            let ask = Ask { top_k: 20, sampling, uniform };
+            let ask = Ask { top_k: 20, sampling, uniform, rules: None };
             let shares = distribution(&logits, &sampling);
             // Used again and again, as in a run: what an earlier row left must not show.
             let mut reader = Reader::default();
@@ -252,7 +270,7 @@ mod tests {
 
     #[test]
     fn logits_that_are_no_numbers_give_nothing() {
-        let ask = Ask { top_k: 2, sampling: Sampling::default(), uniform: 0.5 };
+        let ask = Ask { top_k: 2, sampling: Sampling::default(), uniform: 0.5, rules: None };
         for bad in [f32::NAN, f32::INFINITY] {
             assert!(draw(&mut Reader::default(), Isa::detect(), &[0.0, bad, 1.0], &ask).is_none());
         }

@@ -10,7 +10,9 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use eager_core::strategy::{FullParallel, Init};
-use eager_core::{Engine, Forest, Forking, Grove, Key, Pulse, Sequence, Settings, Strategy, Tree};
+use eager_core::{
+    Engine, Forest, Forking, Grove, Key, Pulse, Sequence, Settings, Strategy, TokenRules, Tree,
+};
 use eager_native::load::Checkpoint;
 use eager_native::{Isa, Model, NativeEngine, Options};
 
@@ -128,8 +130,8 @@ fn kept(sequence: &Sequence, prompt: usize) -> usize {
 }
 
 /// Grows a tree and checks what its steps ask for.
-fn check(model: &str, strategy: Box<dyn Strategy>) {
-    let name = format!("{model}, {strategy:?}");
+fn check(model: &str, strategy: Box<dyn Strategy>, rules: TokenRules) {
+    let name = format!("{model}, {strategy:?}, {rules:?}");
     let checkpoint = Checkpoint::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join(model)).unwrap();
     let model = Arc::new(Model::load(&checkpoint, Isa::detect()).unwrap());
     let mut engine = NativeEngine::new(model, Options { threads: 2, ..Options::default() }).unwrap();
@@ -137,6 +139,7 @@ fn check(model: &str, strategy: Box<dyn Strategy>) {
         max_tokens: MAX_TOKENS,
         // Nobody ends before the others.
         stop: Vec::new(),
+        rules,
         reasoning_end: checkpoint.tokenizer.token("</think>").into_iter().collect(),
         ..Settings::default()
     };
@@ -161,7 +164,16 @@ fn check(model: &str, strategy: Box<dyn Strategy>) {
 
 #[test]
 fn steady_steps_allocate_nothing() {
-    check(ACORN, Box::new(FullParallel { sequences: SEQUENCES }));
-    check(ACORN, Box::new(Init::new(Forking::new(0.3, SEQUENCES))));
-    check(GPT_OSS, Box::new(FullParallel { sequences: SEQUENCES }));
+    let plain = TokenRules::default;
+    check(ACORN, Box::new(FullParallel { sequences: SEQUENCES }), plain());
+    check(ACORN, Box::new(Init::new(Forking::new(0.3, SEQUENCES))), plain());
+    check(GPT_OSS, Box::new(FullParallel { sequences: SEQUENCES }), plain());
+    let rules = TokenRules {
+        repetition_penalty: 1.1,
+        frequency_penalty: 0.1,
+        logit_bias: vec![(7, -3.0)],
+        min_tokens: MAX_TOKENS,
+        ..plain()
+    };
+    check(ACORN, Box::new(FullParallel { sequences: SEQUENCES }), rules);
 }

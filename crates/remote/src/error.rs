@@ -32,6 +32,8 @@ pub enum RemoteError {
         "the prompt has {prompt} tokens and may grow by {more}, but the server's context is {context}; shorten it, allow fewer tokens, or start the server with a longer context"
     )]
     Context { prompt: usize, more: usize, context: usize },
+    #[error("{rule}: {why}; leave it out")]
+    Rule { rule: &'static str, why: &'static str },
     #[error("{url} refused a request ({status}): {message}")]
     Refused { url: String, status: u16, message: String },
     #[error("the answers of {url} lack {what}: {remedy}")]

@@ -61,6 +61,11 @@ impl Fleet {
         &self.replicas[at].server
     }
 
+    /// The rules about tokens that one of them cannot follow, and why.
+    pub fn refused(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.replicas.iter().flat_map(|replica| replica.server.dialect.refused()).copied()
+    }
+
     /// Most tokens of a sequence that may have to move to any of them.
     pub fn context(&self) -> Option<usize> {
         self.replicas.iter().filter_map(|replica| replica.server.context).min()

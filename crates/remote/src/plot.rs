@@ -133,6 +133,7 @@ impl Plot {
             top_k: settings.top_k,
             sampling: settings.sampling,
             stop: settings.stop.clone(),
+            rules: settings.rules.clone(),
             seat: None,
         }
     }
@@ -217,7 +218,10 @@ impl Plot {
                 settled.wasted += usize::from(!taken) + slot.arrived.len();
                 slot.arrived.clear();
                 slot.finished = true;
-                let goodbye = taken && sequence.finish != Some(Finish::Halted);
+                // A server may not know the ends that a request has named, or go on after its own.
+                let rules = &self.grove.settings().rules;
+                let ours = rules.ignore_eos || !rules.stop_token_ids.is_empty();
+                let goodbye = taken && !ours && sequence.finish != Some(Finish::Halted);
                 let parting = if goodbye { Parting::Release } else { Parting::Close };
                 settled.partings.extend(slot.stream.take().map(parting));
             }

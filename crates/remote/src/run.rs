@@ -185,6 +185,10 @@ impl Run {
         if prompt == 0 {
             return Err(RemoteError::EmptyPrompt);
         }
+        let asked: Vec<&str> = grove.settings().rules.asked().collect();
+        if let Some((rule, why)) = self.fleet.refused().find(|(rule, _)| asked.contains(rule)) {
+            return Err(RemoteError::Rule { rule, why });
+        }
         match self.fleet.context() {
             Some(context) if prompt.saturating_add(more) > context => {
                 Err(RemoteError::Context { prompt, more, context })

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use eager_core::{Key, Sampling, Token};
+use eager_core::{Key, Sampling, Token, TokenRules};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 use tokio::sync::mpsc::UnboundedSender;
@@ -55,6 +55,7 @@ pub(crate) struct Errand {
     pub top_k: usize,
     pub sampling: Sampling,
     pub stop: Vec<Token>,
+    pub rules: TokenRules,
     /// The server's slot that it is to be decoded in; none leaves it to the server.
     pub seat: Option<usize>,
 }
@@ -286,6 +287,7 @@ pub(crate) fn ask<'a>(errand: &'a Errand, model: &'a str) -> Ask<'a> {
         sampling: errand.sampling,
         seed: seed(errand.key, errand.position),
         stop: &errand.stop,
+        rules: &errand.rules,
         seat: errand.seat,
     }
 }

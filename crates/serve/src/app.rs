@@ -27,7 +27,7 @@ use crate::queue::Queue;
 use crate::request::{self, Kind, Vote};
 use crate::sse::Outlet;
 use crate::watched::Detail;
-use crate::{compare, grow, metrics, page, runs, stream};
+use crate::{compare, cors, grow, metrics, page, parameters, runs, stream};
 
 /// What all handlers share.
 #[derive(Debug)]
@@ -96,9 +96,16 @@ async fn pass(State(app): State<Arc<App>>, request: Request, next: Next) -> Resp
     let id = request_id(request.headers());
     let (verb, path) = (request.method().clone(), request.uri().path().to_owned());
     let span = info_span!("request", %id);
-    let response = match check_host(&app, request.headers()) {
-        Ok(()) => next.run(request).instrument(span.clone()).await,
-        Err(error) => error.into_response(),
+    let origin = cors::allowed(&app.options.cors, request.headers());
+    let preflight = origin.as_ref().and_then(|_| cors::preflight(&verb, request.headers()));
+    let refused = match request.extensions().get::<ApiError>() {
+        Some(error) => Err(error.clone()),
+        None => check_host(&app, request.headers()),
+    };
+    let response = match (refused, preflight) {
+        (Err(error), _) => error.into_response(),
+        (Ok(()), Some(preflight)) => preflight,
+        (Ok(()), None) => next.run(request).instrument(span.clone()).await,
     };
     let status = response.status();
     app.counters.answered(status);
@@ -111,7 +118,15 @@ async fn pass(State(app): State<Arc<App>>, request: Request, next: Next) -> Resp
             info!(%verb, path, status = status.as_u16(), ms, "answered");
         }
     });
-    dress(response, &id)
+    let mut response = dress(response, &id);
+    if !app.options.cors.is_empty() {
+        // What is kept for one origin is not for another.
+        response.headers_mut().append(header::VARY, HeaderValue::from_static("origin"));
+    }
+    if let Some(origin) = origin {
+        cors::open(&mut response, origin);
+    }
+    response
 }
 
 /// The name that the client gave its request, if it is a decent one, or a new one.
@@ -292,8 +307,9 @@ async fn complete(asking: Asking, kind: Kind) -> Result<Response, ApiError> {
     let mut growth = asking.begin(kind, detail).await?;
     if growth.seed.ask.stream {
         let (outlet, response) = Outlet::open();
+        let ignored = parameters::ignored(&growth.seed.ask.ignored);
         tokio::spawn(stream::tell(growth, heading, outlet).in_current_span());
-        return Ok(response);
+        return Ok((ignored, response).into_response());
     }
     let mut tops = growth.seed.ask.logprobs.map(|_| Tops::default());
     let heard = |prompt, news| {
@@ -307,7 +323,7 @@ async fn complete(asking: Asking, kind: Kind) -> Result<Response, ApiError> {
         whole(&seed, &heading, &Harvest::new(&seed, &trees, cut), tops.as_ref())
     });
     let answer = written.await.map_err(|_| ApiError::internal("the answer could not be written"))?;
-    Ok(Json(answer).into_response())
+    Ok((parameters::ignored(&growth.seed.ask.ignored), Json(answer)).into_response())
 }
 
 async fn models(State(app): State<Arc<App>>) -> Json<serde_json::Value> {
@@ -336,8 +352,8 @@ fn described(app: &App) -> serde_json::Value {
             "context": app.model.context,
             "method": app.options.defaults.method.to_string(),
             "theta": plain(theta),
-            "temperature": plain(app.options.defaults.temperature),
-            "top_p": plain(app.options.defaults.top_p),
+            "temperature": plain(app.options.defaults.sampling.temperature),
+            "top_p": plain(app.options.defaults.sampling.top_p),
             "max_n": app.options.limits.sequences,
         },
     })

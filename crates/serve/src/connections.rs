@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, Response, StatusCode};
-use axum::response::IntoResponse;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
@@ -206,12 +205,9 @@ async fn talk(
         let router = router.clone();
         let done = Done { connections: Arc::clone(connections), connection: Arc::clone(connection) };
         async move {
-            let request = match gather(request, limits).await {
-                Ok(request) => request,
-                Err(error) => return Ok::<_, Infallible>(error.into_response()),
-            };
+            let request = gather(request, limits).await;
             done.connections.work(&done.connection);
-            Ok(answer(router, request, peer, done).await)
+            Ok::<_, Infallible>(answer(router, request, peer, done).await)
         }
     });
     let mut http = hyper::server::conn::http1::Builder::new();
@@ -242,20 +238,29 @@ async fn talk(
     }
 }
 
-/// Reads the whole request, as long as it is not too long and does not take too long.
-async fn gather(request: Request<Incoming>, limits: &Limits) -> Result<Request<Bytes>, ApiError> {
+/// Reads the whole request, as long as it is not too long and does not take too long. Otherwise it comes without its body,
+/// and with the error among its extensions: its answer goes the way of all others.
+async fn gather(request: Request<Incoming>, limits: &Limits) -> Request<Bytes> {
+    let (mut head, body) = request.into_parts();
+    let body = read(body, limits).await.unwrap_or_else(|error| {
+        head.extensions.insert(error);
+        Bytes::new()
+    });
+    Request::from_parts(head, body)
+}
+
+async fn read(body: Incoming, limits: &Limits) -> Result<Bytes, ApiError> {
     let too_large = || {
         let message = format!("the request is larger than {} bytes", limits.body);
         ApiError { code: Some("request_too_large"), ..ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message) }
     };
-    let (head, body) = request.into_parts();
     // One that says beforehand that it is too long need not be read.
     if body.size_hint().lower() > limits.body as u64 {
         return Err(too_large());
     }
     let whole = tokio::time::timeout(limits.patience, Limited::new(body, limits.body).collect());
     match whole.await {
-        Ok(Ok(whole)) => Ok(Request::from_parts(head, whole.to_bytes())),
+        Ok(Ok(whole)) => Ok(whole.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(ApiError::new(StatusCode::BAD_REQUEST, "the request broke off")),
         Err(_) => Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "the request took too long to arrive")),

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use axum::extract::{Extension, State};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use eager_core::vote::weighted_tally;
 use eager_core::{Candidate, Finish, SeqId, Tree};
 use serde::Serialize;
@@ -34,6 +34,7 @@ use crate::app::{App, Asking, Who};
 use crate::error::ApiError;
 use crate::growth::{Cut, Event, Growth, Seed, full_parallel};
 use crate::leaf::{finish_words, plain};
+use crate::parameters;
 use crate::request::Kind;
 use crate::sse::{Line, Outlet};
 use crate::strand::Strand;
@@ -50,8 +51,9 @@ pub async fn grow(
     let asking = Asking { app, who, body };
     let growth = asking.begin(Kind::Chat, |_| Detail { steps: true, top: 0 }).await?;
     let (outlet, response) = Outlet::open();
+    let ignored = parameters::ignored(&growth.seed.ask.ignored);
     tokio::spawn(tell(growth, outlet).in_current_span());
-    Ok(response)
+    Ok((ignored, response).into_response())
 }
 
 /// A candidate at a fork.

@@ -47,13 +47,17 @@ impl Seed {
     /// Turns text into tokens and sees that it fits.
     pub fn new(ask: Ask, model: &Arc<Model>, limits: &Limits, defaults: &Defaults) -> Result<Self, ApiError> {
         let prompts = tokens(&ask.beginning, model)?;
-        let settings = prompts.iter().map(|p| settings(&ask, model, limits, p)).collect::<Result<_, _>>()?;
+        let settings =
+            prompts.iter().map(|p| settings(&ask, model, (limits, defaults), p)).collect::<Result<_, _>>()?;
         let theta = ask.theta.or(defaults.theta).unwrap_or_else(|| model.profile.theta(ask.method));
         let seed = ask.seed.unwrap_or_else(random);
+        let forking = Forking { theta, cap: ask.n, ..defaults.plan.forking.clone() };
         let plan = Plan {
+            seed,
+            forking,
             adapt_to: AdaptTo::Divided,
             surplus: SurplusLimit::Nothing,
-            ..Plan::new(seed, Forking::new(theta, ask.n))
+            ..defaults.plan.clone()
         };
         Ok(Seed { ask: Arc::new(ask), model: Arc::clone(model), prompts, plan, settings })
     }
@@ -69,7 +73,25 @@ impl Seed {
 
     /// Says a sequence from its beginning, up to a stop string.
     pub fn voice(&self) -> Voice {
-        Voice::new(Arc::clone(&self.model.words), Arc::clone(&self.ask.stops))
+        Voice::new(Arc::clone(&self.model.words), Arc::clone(&self.ask.stops), self.ask.rules.min_tokens)
+    }
+
+    /// Does this token end a sequence? Then it says nothing.
+    pub fn ends(&self, token: Token) -> bool {
+        self.settings.first().is_some_and(|settings| settings.stop.contains(&token))
+    }
+
+    /// The text of a sequence without the token that ended it, and whether a stop string ended it.
+    pub fn text(&self, tokens: &[Token]) -> (String, bool) {
+        if self.ask.stops.is_empty() {
+            return (self.model.words.decode(tokens), false);
+        }
+        let mut voice = self.voice();
+        for &token in tokens {
+            voice.push(token);
+        }
+        voice.finish();
+        (voice.settled().to_owned(), voice.is_stopped())
     }
 
     pub fn grader(&self) -> Grader {
@@ -141,7 +163,12 @@ fn tokens(beginning: &Beginning, model: &Model) -> Result<Vec<Arc<[Token]>>, Api
 }
 
 /// The settings of a prompt; an error, which can name the field, where the engine would refuse it.
-fn settings(ask: &Ask, model: &Model, limits: &Limits, prompt: &[Token]) -> Result<Arc<Settings>, ApiError> {
+fn settings(
+    ask: &Ask,
+    model: &Model,
+    (limits, defaults): (&Limits, &Defaults),
+    prompt: &[Token],
+) -> Result<Arc<Settings>, ApiError> {
     let param = if matches!(ask.beginning, Beginning::Chat { .. }) { "messages" } else { "prompt" };
     if prompt.is_empty() {
         return Err(ApiError::bad(param, "the prompt is empty"));
@@ -161,13 +188,17 @@ fn settings(ask: &Ask, model: &Model, limits: &Limits, prompt: &[Token]) -> Resu
         return Err(ApiError { code: Some("context_length_exceeded"), ..ApiError::bad(param, message) });
     }
     let asked = ask.max_tokens.unwrap_or(usize::MAX);
-    Ok(Arc::new(Settings {
+    let settings = Settings {
         sampling: ask.sampling,
+        rules: ask.rules.clone(),
+        top_k: defaults.entropy_top_k,
+        entropy_temperature: defaults.entropy_temperature,
         max_tokens: asked.min(room).min(limits.tokens),
-        stop: model.stop.clone(),
+        stop: ask.rules.ends(&model.stop),
         reasoning_end: model.reasoning_end.clone(),
-        ..Settings::default()
-    }))
+    };
+    settings.check_rules(model.vocab).map_err(|error| ApiError::bad(error.param(), error.to_string()))?;
+    Ok(Arc::new(settings))
 }
 
 /// A seed for those who did not name one.

@@ -113,16 +113,12 @@ fn leaf(seed: &Seed, tree: &Tree, id: SeqId, first: usize) -> Leaf {
     let sequence = tree.get(id);
     let (mut tokens, mut logprobs) = (tree.path(id), tree.logprobs(id));
     let length = tokens.len();
-    if tokens.last().is_some_and(|last| seed.model.stop.contains(last)) {
+    if tokens.last().is_some_and(|&last| seed.ends(last)) {
         tokens.pop();
         logprobs.pop();
     }
-    let mut text = seed.model.words.decode(&tokens);
-    let stopped = seed.ask.stops.iter().filter_map(|stop| text.find(stop.as_str())).min();
-    if let Some(at) = stopped {
-        text.truncate(at);
-    }
-    let (reason, finish) = finish_words(sequence.finish, stopped.is_some());
+    let (text, stopped) = seed.text(&tokens);
+    let (reason, finish) = finish_words(sequence.finish, stopped);
     let told = LeafTold {
         index: first + id.0,
         parent: sequence.parent.map(|parent| first + parent.0),

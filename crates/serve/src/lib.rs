@@ -5,7 +5,8 @@
 //!
 //! 1. [`connections`] takes the connection and reads the request, within limits.
 //! 2. [`app`] finds the handler, after asking who is there ([`keys`]).
-//! 3. [`request`] turns what was sent into what is meant, or says what is wrong with it.
+//! 3. [`request`] turns what was sent into what is meant, or says what is wrong with it; `parameters` has the names that others
+//!    know.
 //! 4. [`growth`] turns text into tokens, plants a tree for every prompt and puts it into the [`queue`], which is the forest
 //!    that the engine's thread grows. [`watched`] tells what happens to it.
 //! 5. [`answer`] writes the whole answer, [`stream`] writes it as it grows, and [`grow`] tells the page of every token and
@@ -18,6 +19,7 @@ pub mod answer;
 pub mod app;
 pub mod compare;
 pub mod connections;
+pub mod cors;
 mod descriptors;
 pub mod error;
 pub mod grow;
@@ -28,6 +30,7 @@ pub mod metrics;
 pub mod model;
 pub mod options;
 pub mod page;
+mod parameters;
 pub mod queue;
 pub mod request;
 pub mod runs;
@@ -38,6 +41,7 @@ pub mod stream;
 pub mod voice;
 pub mod watched;
 
+pub use cors::Origin;
 pub use keys::{Keys, KeysError};
 pub use model::{Model, Speech};
 pub use options::{Defaults, Limits, Options};

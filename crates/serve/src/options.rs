@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use eager_core::Method;
+use eager_core::grove::TOP_K;
+use eager_core::{Forking, Method, Plan, Sampling, TokenRules};
 
+use crate::cors::Origin;
 use crate::keys::Keys;
 
 /// Everything about a server but its model.
@@ -16,6 +18,8 @@ pub struct Options {
     pub defaults: Defaults,
     /// Who may ask; nobody is turned away without it.
     pub keys: Option<Keys>,
+    /// Whose pages may ask, beside our own.
+    pub cors: Vec<Origin>,
     /// A folder with runs to show.
     pub runs: Option<PathBuf>,
     /// Write prompts into the log.
@@ -45,6 +49,8 @@ pub struct Limits {
     pub connections: usize,
     /// How long requests may go on when the server is told to stop.
     pub grace: Duration,
+    /// Parameters that the engine cannot follow, and why.
+    pub refused: &'static [(&'static str, &'static str)],
 }
 
 impl Default for Limits {
@@ -59,6 +65,7 @@ impl Default for Limits {
             patience: Duration::from_secs(15),
             connections: 1024,
             grace: Duration::from_secs(20),
+            refused: &[],
         }
     }
 }
@@ -67,16 +74,29 @@ impl Default for Limits {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Defaults {
     pub method: Method,
-    pub temperature: f32,
-    pub top_p: f32,
+    pub sampling: Sampling,
+    pub rules: TokenRules,
     /// Entropy from which a step forks; `None` leaves it to the model.
     pub theta: Option<f32>,
+    /// Candidates that enter the entropy, and the temperature of their distribution.
+    pub entropy_top_k: usize,
+    pub entropy_temperature: Option<f32>,
+    /// How trees grow. Its seed, cap and theta are for requests to say.
+    pub plan: Plan,
 }
 
 impl Default for Defaults {
     /// The temperature is the one at which thresholds were found, not OpenAI's.
     fn default() -> Self {
-        Defaults { method: Method::EagerInit, temperature: 0.6, top_p: 0.95, theta: None }
+        Defaults {
+            method: Method::EagerInit,
+            sampling: Sampling::default(),
+            rules: TokenRules::default(),
+            theta: None,
+            entropy_top_k: TOP_K,
+            entropy_temperature: None,
+            plan: Plan::new(0, Forking::new(0.0, 1)),
+        }
     }
 }
 
@@ -87,6 +107,7 @@ impl Default for Options {
             limits: Limits::default(),
             defaults: Defaults::default(),
             keys: None,
+            cors: Vec::new(),
             runs: None,
             log_prompts: false,
             width: 256,

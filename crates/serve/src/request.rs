@@ -1,24 +1,28 @@
 //! A request as it comes, and as it is meant.
 //!
 //! [`Body`] is what clients may send; [`Body::read`] turns it into an [`Ask`], in which every number is in range and every
-//! word is known, or into an error that names the field. Fields that OpenAI's API has and that would change the answer are
-//! refused when they ask for something; whatever else is unknown is ignored, as clients send all sorts of it.
+//! word is known, or into an error that names the field. What else clients may say is [`parameters`]'s.
 
 use std::sync::Arc;
 
 use eager_core::grove::TOP_K;
-use eager_core::{Method, Reallocation, Sampling, Token};
+use eager_core::{Method, Reallocation, Sampling, Token, TokenRules};
 use eager_native::load::{ChatOptions, Effort, Message};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 use crate::options::{Defaults, Limits};
+use crate::parameters;
 
 /// Stop strings of a request: as many as OpenAI takes.
 const STOPS: usize = 4;
 /// Bytes of one of them.
 const STOP_BYTES: usize = 1000;
+/// Tokens that a request may name to end at.
+const STOP_TOKENS: usize = 128;
+/// Tokens that a request may bias.
+const BIASES: usize = 1024;
 
 /// What was asked for, in the words of OpenAI's API and ours.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -40,16 +44,19 @@ pub struct Body {
     /// vLLM's way to tell a chat template more.
     chat_template_kwargs: Option<Map<String, Value>>,
     eager: Option<EagerBody>,
-    // What would change the answer if it were honoured.
-    frequency_penalty: Option<f64>,
+    top_k: Option<i64>,
+    min_p: Option<f64>,
+    repetition_penalty: Option<f64>,
     presence_penalty: Option<f64>,
+    frequency_penalty: Option<f64>,
     logit_bias: Option<Value>,
-    response_format: Option<ResponseFormat>,
-    tools: Option<Vec<Value>>,
-    functions: Option<Vec<Value>>,
-    echo: Option<bool>,
-    suffix: Option<String>,
+    min_tokens: Option<i64>,
+    ignore_eos: Option<bool>,
+    stop_token_ids: Option<Vec<i64>>,
     best_of: Option<i64>,
+    /// Everything else.
+    #[serde(flatten)]
+    rest: Map<String, Value>,
 }
 
 /// One turn of a conversation.
@@ -103,12 +110,6 @@ struct StreamOptions {
     include_usage: Option<bool>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-struct ResponseFormat {
-    #[serde(rename = "type")]
-    kind: String,
-}
-
 /// How to grow the tree.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -157,6 +158,7 @@ pub struct Ask {
     /// Most tokens of a sequence; `None` is what the context leaves.
     pub max_tokens: Option<usize>,
     pub sampling: Sampling,
+    pub rules: TokenRules,
     pub stops: Arc<[String]>,
     pub seed: Option<u64>,
     /// How many of the best candidates are reported with every token; `None`: no log-probabilities at all.
@@ -169,6 +171,8 @@ pub struct Ask {
     pub eager: bool,
     pub vote: Vote,
     pub answer: Option<String>,
+    /// Names in the request that nobody here knows.
+    pub ignored: Vec<String>,
 }
 
 impl Body {
@@ -181,32 +185,40 @@ impl Body {
     }
 
     pub fn read(self, kind: Kind, limits: &Limits, defaults: &Defaults) -> Result<Ask, ApiError> {
-        self.refuse_unsupported()?;
+        let ignored = parameters::check(&self.rest)?;
+        if self.best_of.is_some_and(|best| Some(best) != self.n.or(Some(1))) {
+            return Err(ApiError::unsupported("best_of"));
+        }
         let max_tokens = match (self.max_completion_tokens, self.max_tokens) {
             (Some(most), _) => Some(whole("max_completion_tokens", most, 1, i64::MAX)?),
             (None, Some(most)) => Some(whole("max_tokens", most, 1, i64::MAX)?),
             (None, None) => None,
         };
         let n = self.n.map_or(Ok(1), |n| whole("n", n, 1, limits.sequences as i64))?;
-        let sampling = Sampling {
-            temperature: self
-                .temperature
-                .map_or(Ok(defaults.temperature), |t| within("temperature", t, 0.0, 2.0))?,
-            top_p: self.top_p.map_or(Ok(defaults.top_p), |p| within("top_p", p, f64::MIN_POSITIVE, 1.0))?,
-            top_k: 0,
-            min_p: 0.0,
-        };
+        let (sampling, rules) = (self.sampling(defaults)?, self.rules(defaults)?);
+        if let Some(most) = max_tokens.filter(|&most| most < rules.min_tokens) {
+            let message = format!("min_tokens is {}, but max_tokens only {most}", rules.min_tokens);
+            return Err(ApiError::bad("min_tokens", message));
+        }
+        if let Some((param, why)) = limits.refused.iter().find(|(name, _)| rules.asked().any(|a| a == *name))
+        {
+            return Err(ApiError {
+                message: format!("{param}: {why}; leave it out"),
+                ..ApiError::unsupported(param)
+            });
+        }
         let eager = self.eager.clone().unwrap_or_default();
-        let (method, theta) = eager.method(defaults.method)?;
+        let (method, theta) = eager.method(defaults)?;
         Ok(Ask {
             kind,
             n,
             max_tokens,
             sampling,
+            rules,
             stops: self.stops()?,
             // Any number will do, a negative one too.
             seed: self.seed.map(|seed| seed as u64),
-            logprobs: self.logprobs(kind)?,
+            logprobs: self.logprobs(kind, TOP_K.min(defaults.entropy_top_k))?,
             stream: self.stream.unwrap_or(false),
             include_usage: self.stream_options.as_ref().and_then(|o| o.include_usage).unwrap_or(false),
             method,
@@ -214,31 +226,61 @@ impl Body {
             eager: self.eager.is_some(),
             vote: eager.vote.unwrap_or_default(),
             answer: eager.answer,
+            ignored,
             beginning: self.beginning(kind, limits)?,
         })
     }
 
-    fn refuse_unsupported(&self) -> Result<(), ApiError> {
-        let empty = |value: &Value| match value {
-            Value::Null => true,
-            Value::Object(fields) => fields.is_empty(),
-            _ => false,
+    fn sampling(&self, defaults: &Defaults) -> Result<Sampling, ApiError> {
+        let Sampling { temperature, top_p, top_k, min_p } = defaults.sampling;
+        Ok(Sampling {
+            temperature: self.temperature.map_or(Ok(temperature), |t| within("temperature", t, 0.0, 2.0))?,
+            top_p: self.top_p.map_or(Ok(top_p), |p| within("top_p", p, f64::MIN_POSITIVE, 1.0))?,
+            // -1 is vLLM's word for all, and 0 llama-server's.
+            top_k: match self.top_k {
+                None => top_k,
+                Some(-1) => 0,
+                Some(count) => whole("top_k", count, 0, i64::MAX)?,
+            },
+            min_p: self.min_p.map_or(Ok(min_p), |p| within("min_p", p, 0.0, 1.0))?,
+        })
+    }
+
+    fn rules(&self, defaults: &Defaults) -> Result<TokenRules, ApiError> {
+        let rules = defaults.rules.clone();
+        let checked = |param: &str, value: Option<f64>, check: fn(f32) -> Result<f32, String>, default| {
+            let wrong = |why, value| ApiError::bad(param, format!("{param} {why}, not {value}"));
+            value.map_or(Ok(default), |value| check(value as f32).map_err(|why| wrong(why, value)))
         };
-        let asked = [
-            ("frequency_penalty", self.frequency_penalty.is_some_and(|p| p != 0.0)),
-            ("presence_penalty", self.presence_penalty.is_some_and(|p| p != 0.0)),
-            ("logit_bias", self.logit_bias.as_ref().is_some_and(|bias| !empty(bias))),
-            ("response_format", self.response_format.as_ref().is_some_and(|f| f.kind != "text")),
-            ("tools", self.tools.as_ref().is_some_and(|tools| !tools.is_empty())),
-            ("functions", self.functions.as_ref().is_some_and(|functions| !functions.is_empty())),
-            ("echo", self.echo == Some(true)),
-            ("suffix", self.suffix.as_ref().is_some_and(|suffix| !suffix.is_empty())),
-            ("best_of", self.best_of.is_some_and(|best| Some(best) != self.n.or(Some(1)))),
-        ];
-        match asked.into_iter().find(|(_, asked)| *asked) {
-            Some((param, _)) => Err(ApiError::unsupported(param)),
-            None => Ok(()),
-        }
+        Ok(TokenRules {
+            repetition_penalty: checked(
+                "repetition_penalty",
+                self.repetition_penalty,
+                TokenRules::check_repetition,
+                rules.repetition_penalty,
+            )?,
+            presence_penalty: checked(
+                "presence_penalty",
+                self.presence_penalty,
+                TokenRules::check_penalty,
+                rules.presence_penalty,
+            )?,
+            frequency_penalty: checked(
+                "frequency_penalty",
+                self.frequency_penalty,
+                TokenRules::check_penalty,
+                rules.frequency_penalty,
+            )?,
+            logit_bias: self.logit_bias.as_ref().map_or(Ok(rules.logit_bias), logit_bias)?,
+            min_tokens: self
+                .min_tokens
+                .map_or(Ok(rules.min_tokens), |least| whole("min_tokens", least, 0, i64::MAX))?,
+            ignore_eos: self.ignore_eos.unwrap_or(rules.ignore_eos),
+            stop_token_ids: self
+                .stop_token_ids
+                .as_deref()
+                .map_or(Ok(rules.stop_token_ids), stop_token_ids)?,
+        })
     }
 
     fn stops(&self) -> Result<Arc<[String]>, ApiError> {
@@ -259,8 +301,8 @@ impl Body {
         Ok(stops.into())
     }
 
-    fn logprobs(&self, kind: Kind) -> Result<Option<usize>, ApiError> {
-        let most = TOP_K as i64;
+    fn logprobs(&self, kind: Kind, most: usize) -> Result<Option<usize>, ApiError> {
+        let most = most as i64;
         match (kind, &self.logprobs) {
             (Kind::Chat, Some(LogprobsBody::Asked(true))) => {
                 let top = self.top_logprobs.map_or(Ok(0), |top| whole("top_logprobs", top, 0, most))?;
@@ -352,9 +394,9 @@ fn chat_options(
 }
 
 impl EagerBody {
-    fn method(&self, default: Method) -> Result<(Method, Option<f32>), ApiError> {
+    fn method(&self, defaults: &Defaults) -> Result<(Method, Option<f32>), ApiError> {
         let method = match &self.method {
-            None => default,
+            None => defaults.method,
             Some(name) => name.parse().map_err(|error| ApiError::bad("eager.method", format!("{error}")))?,
         };
         let how = match self.reallocation.as_deref() {
@@ -383,10 +425,37 @@ impl EagerBody {
             return Err(ApiError::bad("eager.answer", message));
         }
         // No step can be less sure than one whose candidates are all as likely.
-        let highest = (TOP_K as f64).ln();
+        let highest = (defaults.entropy_top_k as f64).ln();
         let theta = self.theta.map(|theta| within("eager.theta", theta, 0.0, highest)).transpose()?;
         Ok((method, theta))
     }
+}
+
+/// OpenAI's way to write it: an object with tokens' numbers as keys.
+fn logit_bias(written: &Value) -> Result<Vec<(Token, f32)>, ApiError> {
+    let bad = |why: String| ApiError::bad("logit_bias", why);
+    let form = || bad("logit_bias is an object from token ids to numbers, such as {\"42\": -100}".to_owned());
+    let written = written.as_object().ok_or_else(form)?;
+    if written.len() > BIASES {
+        return Err(bad(format!("logit_bias may name {BIASES} tokens, not {}", written.len())));
+    }
+    let one = |(token, bias): (&String, &Value)| {
+        let token = token.parse().map_err(|_| form())?;
+        let bias = TokenRules::check_bias(bias.as_f64().ok_or_else(form)? as f32);
+        Ok((token, bias.map_err(|why| bad(format!("the logit_bias of token {token} {why}")))?))
+    };
+    written.iter().map(one).collect()
+}
+
+fn stop_token_ids(ids: &[i64]) -> Result<Vec<Token>, ApiError> {
+    if ids.len() > STOP_TOKENS {
+        let message = format!("there may be {STOP_TOKENS} stop_token_ids, not {}", ids.len());
+        return Err(ApiError::bad("stop_token_ids", message));
+    }
+    let token = |&id: &i64| {
+        Token::try_from(id).map_err(|_| ApiError::bad("stop_token_ids", format!("there is no token {id}")))
+    };
+    ids.iter().map(token).collect()
 }
 
 fn whole(param: &str, value: i64, least: i64, most: i64) -> Result<usize, ApiError> {

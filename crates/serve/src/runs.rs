@@ -326,7 +326,7 @@ impl Spelled {
             if words.decode(&path) != sequence.text {
                 return None;
             }
-            let mut voice = Voice::new(Arc::clone(words), Arc::from([]));
+            let mut voice = Voice::new(Arc::clone(words), Arc::from([]), 0);
             let pieces = path.iter().map(|&token| voice.push(token).to_owned());
             Some(pieces.collect::<Vec<_>>().split_off(sequence.fork_at.min(path.len())))
         };

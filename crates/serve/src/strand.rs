@@ -35,7 +35,7 @@ impl Strand {
     /// The next token; returns what it adds to the text. The token that ends a sequence has nothing to say.
     pub fn push(&mut self, seed: &Seed, token: Token) -> &str {
         self.path.push(token);
-        if seed.model.stop.contains(&token) { "" } else { self.voice.push(token) }
+        if seed.ends(token) { "" } else { self.voice.push(token) }
     }
 
     pub fn end(&mut self) {

@@ -249,7 +249,7 @@ impl Branch {
     fn push(&mut self, seed: &Seed, token: Candidate, top: Box<[Candidate]>) {
         self.changed = true;
         self.strand.push(seed, token.token);
-        if seed.ask.logprobs.is_some() && !seed.model.stop.contains(&token.token) {
+        if seed.ask.logprobs.is_some() && !seed.ends(token.token) {
             self.said.push((token, top));
         }
     }

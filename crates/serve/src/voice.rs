@@ -20,6 +20,10 @@ pub struct Voice {
     words: Arc<dyn Speech>,
     /// Strings that end the text; what follows them, and they themselves, are not said.
     stops: Arc<[String]>,
+    /// In the text of so many tokens no stop string is looked for.
+    deaf: usize,
+    /// Tokens so far.
+    tokens: usize,
     /// The last tokens, of which the first `read` have been said.
     window: Vec<Token>,
     read: usize,
@@ -34,10 +38,13 @@ pub struct Voice {
 }
 
 impl Voice {
-    pub fn new(words: Arc<dyn Speech>, stops: Arc<[String]>) -> Self {
+    /// Stop strings count only in what comes after the first `deaf` tokens.
+    pub fn new(words: Arc<dyn Speech>, stops: Arc<[String]>, deaf: usize) -> Self {
         Voice {
             words,
             stops,
+            deaf,
+            tokens: 0,
             window: Vec::new(),
             read: 0,
             said: String::new(),
@@ -55,6 +62,7 @@ impl Voice {
         if self.stopped {
             return "";
         }
+        self.tokens += 1;
         self.window.push(token);
         let longer = self.words.decode(&self.window);
         let waits = longer.ends_with('\u{FFFD}') && self.window.len() - self.read < PATIENCE;
@@ -107,6 +115,10 @@ impl Voice {
     }
 
     fn look_for_stops(&mut self) {
+        if self.tokens <= self.deaf {
+            self.safe = self.text.len();
+            return;
+        }
         // What is safe cannot be the beginning of a stop string, so none begins there.
         let found = self.stops.iter().filter_map(|stop| self.text[self.safe..].find(stop.as_str())).min();
         if let Some(at) = found {
@@ -150,7 +162,7 @@ mod tests {
     }
 
     fn voice(stops: &[&str]) -> Voice {
-        Voice::new(Arc::new(Bytes), stops.iter().map(|s| s.to_string()).collect())
+        Voice::new(Arc::new(Bytes), stops.iter().map(|s| s.to_string()).collect(), 0)
     }
 
     /// What is said after each byte.
@@ -186,6 +198,15 @@ mod tests {
         assert_eq!((pieces.concat().as_str(), stopped), ("aEN", false));
         // The first to come wins, and a beginning inside a beginning is seen.
         assert_eq!(said(b"xaab-", &["aab", "b-"]).0.concat(), "x");
+    }
+
+    #[test]
+    fn stop_strings_do_not_count_in_the_first_tokens() {
+        let stops = ["b".to_owned()].into();
+        let mut voice = Voice::new(Arc::new(Bytes), stops, 2);
+        "abcab".bytes().for_each(|byte| drop(voice.push(Token::from(byte)).len()));
+        voice.finish();
+        assert_eq!((voice.settled(), voice.is_stopped()), ("abca", true));
     }
 
     proptest! {

@@ -33,6 +33,19 @@ pub struct ForkingArgs {
 #[command(next_help_heading = "Forking")]
 #[serde(rename_all = "kebab-case")]
 pub struct RuleArgs {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub tree: TreeArgs,
+    /// Which prompts eager-adapt spends on
+    #[arg(long, value_enum, default_value_t = AdaptArg::Saturated)]
+    pub adapt_to: AdaptArg,
+}
+
+/// What acts on a prompt by itself: a server has these, too.
+#[derive(Debug, Clone, Args, Serialize)]
+#[command(next_help_heading = "Forking")]
+#[serde(rename_all = "kebab-case")]
+pub struct TreeArgs {
     /// Use the thresholds of this model: acorn, SmolLM3-3B, Qwen3-4B, DeepSeek-R1-0528-Qwen3-8B or gpt-oss-20b
     #[arg(long)]
     pub profile: Option<String>,
@@ -54,9 +67,6 @@ pub struct RuleArgs {
     /// The share of theta from which a second pass considers a step
     #[arg(long, default_value_t = 0.8, value_parser = share, allow_negative_numbers = true)]
     pub relax: f32,
-    /// Which prompts eager-adapt spends on
-    #[arg(long, value_enum, default_value_t = AdaptArg::Saturated)]
-    pub adapt_to: AdaptArg,
     /// Least number of tokens between two forks of a sequence
     #[arg(long, default_value_t = 0)]
     pub fork_spacing: usize,
@@ -100,6 +110,11 @@ pub struct BaselineArgs {
 }
 
 impl BaselineArgs {
+    /// Do they say how many sequences there are, whatever the cap?
+    pub fn fix_sequences(&self) -> bool {
+        self.esc_window.is_some() && self.esc_windows.is_some()
+    }
+
     fn esc(&self) -> EscOptions {
         EscOptions { window: self.esc_window, windows: self.esc_windows }
     }
@@ -172,7 +187,7 @@ impl ForkingArgs {
     }
 }
 
-impl RuleArgs {
+impl TreeArgs {
     /// Refuses a theta that no step can reach: it would look like a method that never forks.
     pub fn check(&self, theta: Option<f32>) -> Result<(), Usage> {
         let highest = (self.entropy_top_k as f32).ln();
@@ -204,12 +219,21 @@ impl RuleArgs {
             candidates: self.regrow_candidates,
             least: self.regrow_least,
         };
+        Plan { regrowing, esc: baselines.esc(), deepconf: baselines.deepconf(), ..Plan::new(seed, forking) }
+    }
+}
+
+impl RuleArgs {
+    pub fn check(&self, theta: Option<f32>) -> Result<(), Usage> {
+        self.tree.check(theta)
+    }
+
+    pub fn plan(&self, seed: u64, theta: f32, max_sequences: usize, baselines: &BaselineArgs) -> Plan {
         let adapt_to = match self.adapt_to {
             AdaptArg::Saturated => AdaptTo::Saturated,
             AdaptArg::Divided => AdaptTo::Divided,
         };
-        let (esc, deepconf) = (baselines.esc(), baselines.deepconf());
-        Plan { adapt_to, regrowing, esc, deepconf, ..Plan::new(seed, forking) }
+        Plan { adapt_to, ..self.tree.plan(seed, theta, max_sequences, baselines) }
     }
 }
 

@@ -42,7 +42,7 @@ fn find(folders: &[PathBuf]) -> anyhow::Result<Vec<Run>> {
 
 fn open_session(args: &RunArgs) -> anyhow::Result<Session> {
     let mut session = Session::open(args.model.as_deref(), &args.engine, &args.remote, None)?;
-    session.use_profile(args.rules.profile.as_deref())?;
+    session.use_profile(args.rules.tree.profile.as_deref())?;
     Ok(session)
 }
 

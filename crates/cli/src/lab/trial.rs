@@ -212,10 +212,10 @@ impl<'a> Subject<'a> {
 
     /// The problems as prompts; settings with the same temperature share them.
     pub fn tasks(&self, args: &RunArgs, temperature: f32) -> anyhow::Result<Arc<Vec<Task>>> {
-        let sampling = args.draw.sampling(temperature);
+        let drawn = args.draw.settings(temperature);
         let task = |(problem, tokens): (&eager_lab::suite::Problem, &Vec<Token>)| {
             let (key, tokens) = (&problem.id, tokens.clone());
-            let prompt = self.session.prompt(tokens, key, args.max_tokens, sampling, &args.rules)?;
+            let prompt = self.session.prompt(tokens, key, args.max_tokens, drawn.clone(), &args.rules)?;
             let task = Task::new(problem.clone(), prompt, self.session.speller());
             Ok(Task { secret: self.suite.secret, ..task })
         };
@@ -251,8 +251,8 @@ impl<'a> Subject<'a> {
                 top_k: args.draw.top_k,
                 min_p: args.draw.min_p,
                 theta,
-                entropy_top_k: args.rules.entropy_top_k,
-                entropy_temperature: args.rules.entropy_temperature,
+                entropy_top_k: args.rules.tree.entropy_top_k,
+                entropy_temperature: args.rules.tree.entropy_temperature,
                 second_pass: reading(method, plan.surplus).map(str::to_owned),
                 options: options(args, method),
                 defaults: defaults(args, method),
@@ -266,6 +266,7 @@ impl<'a> Subject<'a> {
 /// What else decides what a method decodes, by the names of the options.
 fn options(args: &RunArgs, method: Method) -> BTreeMap<String, Value> {
     let mut options = args.chat.recorded();
+    options.extend(args.draw.recorded());
     let mut record = |all: BTreeMap<String, Value>, wanted: &dyn Fn(&str) -> bool| {
         // These have a place of their own in the record.
         let elsewhere = ["profile", "entropy-top-k", "entropy-temperature"];

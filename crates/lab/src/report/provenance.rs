@@ -111,8 +111,17 @@ pub fn command(manifest: &Manifest) -> String {
         option("entropy-temperature", &setting(temperature));
     }
     option("seed", &seed.to_string());
-    for (name, value) in &parameters.options {
-        match value {
+    // An option that was given several times.
+    let one_by_one = |value: &Value| match value {
+        Value::Array(all) => all.clone(),
+        one => vec![one.clone()],
+    };
+    let given = parameters
+        .options
+        .iter()
+        .flat_map(|(name, all)| one_by_one(all).into_iter().map(move |one| (name, one)));
+    for (name, value) in given {
+        match &value {
             Value::Bool(true) => words.push(quoted(&format!("--{name}"))),
             Value::Null | Value::Bool(false) => {}
             Value::String(text) => words.extend([quoted(&format!("--{name}")), quoted(text)]),

@@ -2,7 +2,9 @@
 //!
 //! In a debug build this also exercises the assertions of the pages: nobody writes into a page that others read.
 
-use eager_core::{Forking, Method, Plan, Prompt, Reallocation, Regrowing, Tree};
+use std::sync::Arc;
+
+use eager_core::{Forking, Method, Plan, Prompt, Reallocation, Regrowing, TokenRules, Tree};
 use eager_native::{EngineError, Options};
 use proptest::prelude::*;
 
@@ -39,6 +41,7 @@ struct Case {
     chunk: usize,
     /// Pages beyond those of the longest sequence.
     spare: usize,
+    rules: TokenRules,
 }
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -49,21 +52,35 @@ fn cases() -> impl Strategy<Value = Case> {
     let method = prop::sample::select(METHODS.to_vec());
     // Nothing to spare is where it is hardest.
     let spare = prop_oneof![1 => Just(0), 1 => 1usize..4, 1 => 4usize..MOST_PAGES];
-    (method, plan, 48usize..=80, 1usize..=40, 1usize..=40, spare).prop_map(
-        |(method, plan, max_tokens, rows, chunk, spare)| Case {
+    // What a path has counts, whoever computed it and however often.
+    let ruled = TokenRules {
+        repetition_penalty: 1.2,
+        presence_penalty: 0.3,
+        frequency_penalty: 0.1,
+        logit_bias: vec![(20, 1.0)],
+        min_tokens: 40,
+        ..TokenRules::default()
+    };
+    let rules = prop::sample::select(vec![TokenRules::default(), ruled]);
+    (method, plan, 48usize..=80, 1usize..=40, 1usize..=40, spare, rules).prop_map(
+        |(method, plan, max_tokens, rows, chunk, spare, rules)| Case {
             method,
             plan,
             max_tokens,
             rows,
             chunk,
             spare,
+            rules,
         },
     )
 }
 
 fn check(acorn: &Acorn, case: &Case) -> Result<(), TestCaseError> {
-    let Case { method, ref plan, max_tokens, rows, chunk, spare } = *case;
-    let prompts = acorn.prompts(&PROBLEMS, max_tokens);
+    let Case { method, ref plan, max_tokens, rows, chunk, spare, ref rules } = *case;
+    let mut prompts = acorn.prompts(&PROBLEMS, max_tokens);
+    for prompt in &mut prompts {
+        Arc::make_mut(&mut prompt.settings).rules = rules.clone();
+    }
     let mut ample = acorn.engine(Options::default());
     let base = grow(&mut ample, plan, method, &prompts).unwrap();
     let page = ample.kv_use().page_bytes;

@@ -2,11 +2,26 @@
 
 use std::borrow::Cow;
 
-use eager_core::{Candidate, Sampling, Token};
+use eager_core::{Candidate, Sampling, Token, TokenRules};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Ask, Chunk, Flaw, Missing, Step, logprob, order, parse};
+use super::{Ask, Chunk, Flaw, Missing, RAW, Refused, Step, logprob, order, parse};
+
+pub(super) const REFUSED: Refused<6> = [
+    ("repetition_penalty", RAW),
+    (
+        "presence_penalty",
+        "this server counts the prompt as well, and reports candidates as they are before it",
+    ),
+    (
+        "frequency_penalty",
+        "this server counts the prompt as well, and reports candidates as they are before it",
+    ),
+    ("logit_bias", RAW),
+    ("min_tokens", "this server has no such parameter"),
+    ("ignore_eos", "this server would forbid the token instead of going on after it"),
+];
 
 pub(super) fn request(ask: &Ask<'_>) -> Value {
     let mut body = json!({
@@ -49,7 +64,18 @@ pub(crate) fn replay(ask: &Ask<'_>) -> String {
 /// with whole characters alone; they are those of the model nevertheless.
 pub(crate) fn probe(prompt: &[Token], top_k: usize, whole: Token) -> String {
     let sampling = Sampling { temperature: 0.0, top_p: 1.0, top_k: 0, min_p: 0.0 };
-    let ask = Ask { model: "", name: "", prompt, tokens: 1, top_k, sampling, seed: 0, stop: &[], seat: None };
+    let ask = Ask {
+        model: "",
+        name: "",
+        prompt,
+        tokens: 1,
+        top_k,
+        sampling,
+        seed: 0,
+        stop: &[],
+        rules: &TokenRules::NONE,
+        seat: None,
+    };
     let mut body = request(&ask);
     body["stream"] = false.into();
     body["logit_bias"] = json!([[whole, 1000.0]]);

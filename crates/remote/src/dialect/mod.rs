@@ -10,9 +10,16 @@ mod vllm;
 use std::fmt;
 use std::str::FromStr;
 
-use eager_core::{Candidate, Sampling, Token};
+use eager_core::{Candidate, Sampling, Token, TokenRules};
 
 use crate::error::RemoteError;
+
+/// Why a rule cannot be followed.
+type Refused<const N: usize> = [(&'static str, &'static str); N];
+
+const RAW: &str =
+    "this server reports candidates as they are before it, so that entropy and forks would not see it";
+const OWN_OUTPUT: &str = "this server counts its own output only, and a fork sends its path as a prompt";
 
 /// Which server is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +47,7 @@ pub(crate) struct Ask<'a> {
     pub sampling: Sampling,
     pub seed: u32,
     pub stop: &'a [Token],
+    pub rules: &'a TokenRules,
     /// The slot to be decoded in, where the server has slots and we choose.
     pub seat: Option<usize>,
 }
@@ -101,6 +109,16 @@ impl Dialect {
             Dialect::LlamaServer => "llama-server",
             Dialect::Vllm => "vllm",
             Dialect::Sglang => "sglang",
+        }
+    }
+
+    /// The rules about tokens that it cannot follow as the embedded engine does, and why. A fork, or a sequence that is taken
+    /// up again, sends its path as a prompt; and what a server reports is what entropy is measured on.
+    pub fn refused(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Dialect::LlamaServer => &llama::REFUSED,
+            Dialect::Vllm => &vllm::REFUSED,
+            Dialect::Sglang => &sglang::REFUSED,
         }
     }
 

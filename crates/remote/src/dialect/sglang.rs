@@ -8,11 +8,18 @@ use eager_core::{Candidate, Token};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Ask, Chunk, Flaw, Step, logprob, parse};
+use super::{Ask, Chunk, Flaw, OWN_OUTPUT, Refused, Step, logprob, parse};
+
+pub(super) const REFUSED: Refused<4> = [
+    ("repetition_penalty", OWN_OUTPUT),
+    ("presence_penalty", OWN_OUTPUT),
+    ("frequency_penalty", OWN_OUTPUT),
+    ("min_tokens", OWN_OUTPUT),
+];
 
 pub(super) fn request(ask: &Ask<'_>) -> Value {
     let top_k = if ask.sampling.top_k == 0 { -1 } else { ask.sampling.top_k as i64 };
-    json!({
+    let mut body = json!({
         "rid": ask.name,
         "input_ids": ask.prompt,
         "return_logprob": true,
@@ -26,10 +33,21 @@ pub(super) fn request(ask: &Ask<'_>) -> Value {
             "min_p": ask.sampling.min_p,
             "repetition_penalty": 1.0,
             "sampling_seed": ask.seed,
-            // ignore_eos would switch these off as well.
-            "stop_token_ids": ask.stop,
         },
-    })
+    });
+    let sampling = &mut body["sampling_params"];
+    if ask.rules.ignore_eos {
+        // That switches stop_token_ids off as well: what ends a sequence is then for the grove alone to say.
+        sampling["ignore_eos"] = true.into();
+    } else {
+        sampling["stop_token_ids"] = ask.stop.into();
+    }
+    // Its candidates are those after the bias.
+    let bias = ask.rules.logit_bias.iter().map(|&(token, bias)| (token.to_string(), json!(bias)));
+    if !ask.rules.logit_bias.is_empty() {
+        sampling["logit_bias"] = Value::Object(bias.collect());
+    }
+    body
 }
 
 /// The server matches names by their beginning.

@@ -1,10 +1,49 @@
 //! Chunks as live servers write them, shortened to a few candidates.
 
+use serde_json::json;
+
 use super::*;
+
+static RULES: TokenRules = TokenRules::NONE;
 
 fn ask(prompt: &[Token]) -> Ask<'_> {
     let sampling = Sampling { temperature: 0.5, top_p: 0.9, top_k: 0, min_p: 0.1 };
-    Ask { model: "m", name: "n", prompt, tokens: 7, top_k: 2, sampling, seed: 11, stop: &[2, 3], seat: None }
+    let (stop, rules) = (&[2, 3], &RULES);
+    Ask { model: "m", name: "n", prompt, tokens: 7, top_k: 2, sampling, seed: 11, stop, rules, seat: None }
+}
+
+#[test]
+fn rules_that_a_server_follows_as_we_do_are_passed_on() {
+    let rules =
+        TokenRules { logit_bias: vec![(4, -100.0)], stop_token_ids: vec![3], ..TokenRules::default() };
+    let body = |dialect: Dialect, rules: &TokenRules| -> serde_json::Value {
+        serde_json::from_str(&dialect.request(&Ask { rules, ..ask(&[5]) })).unwrap()
+    };
+    let sampling = &body(Dialect::Sglang, &rules)["sampling_params"];
+    assert_eq!((&sampling["logit_bias"]["4"], &sampling["stop_token_ids"]), (&json!(-100.0), &json!([2, 3])));
+    let rules = TokenRules { ignore_eos: true, ..rules };
+    let sampling = &body(Dialect::Sglang, &rules)["sampling_params"];
+    assert_eq!((&sampling["ignore_eos"], sampling.get("stop_token_ids")), (&json!(true), None));
+    assert_eq!(body(Dialect::Vllm, &rules)["stop_token_ids"], json!([2, 3]));
+    // A rule is refused or passed on, never dropped.
+    for dialect in Dialect::ALL {
+        let refused: Vec<&str> = dialect.refused().iter().map(|(rule, _)| *rule).collect();
+        let passed: &[&str] = match dialect {
+            Dialect::LlamaServer => &["stop_token_ids"],
+            Dialect::Vllm => &["ignore_eos", "stop_token_ids"],
+            Dialect::Sglang => &["logit_bias", "ignore_eos", "stop_token_ids"],
+        };
+        let every = TokenRules {
+            repetition_penalty: 2.0,
+            presence_penalty: 1.0,
+            frequency_penalty: 1.0,
+            logit_bias: vec![(1, 1.0)],
+            min_tokens: 1,
+            ignore_eos: true,
+            stop_token_ids: vec![1],
+        };
+        assert!(every.asked().all(|rule| refused.contains(&rule) != passed.contains(&rule)), "{dialect}");
+    }
 }
 
 fn c(token: Token, logprob: f32) -> Candidate {

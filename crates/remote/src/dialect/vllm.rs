@@ -9,7 +9,15 @@ use eager_core::{Candidate, Token};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Value, json};
 
-use super::{Ask, Chunk, Flaw, Step, logprob, parse};
+use super::{Ask, Chunk, Flaw, OWN_OUTPUT, RAW, Refused, Step, logprob, parse};
+
+pub(super) const REFUSED: Refused<5> = [
+    ("repetition_penalty", RAW),
+    ("presence_penalty", OWN_OUTPUT),
+    ("frequency_penalty", OWN_OUTPUT),
+    ("logit_bias", RAW),
+    ("min_tokens", OWN_OUTPUT),
+];
 
 pub(super) fn request(ask: &Ask<'_>) -> Value {
     // 0 is our word for all of them, -1 is one that every version understands.

@@ -6,5 +6,6 @@
 mod agreement;
 mod llama_server;
 mod proxy;
+mod rules;
 mod server;
 mod vllm;

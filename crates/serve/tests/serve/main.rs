@@ -7,5 +7,6 @@ mod hostile;
 mod load;
 mod operation;
 mod runs;
+mod sampling;
 mod service;
 mod streaming;

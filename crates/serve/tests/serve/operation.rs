@@ -44,6 +44,64 @@ async fn keys_open_the_door_and_limit_what_is_taken() {
     assert!((1..=120).contains(&seconds), "{seconds}");
 }
 
+/// What a browser asks and looks for before it lets a page of another origin read an answer.
+#[tokio::test]
+async fn pages_of_named_origins_may_ask() {
+    const APP: &str = "https://app.example.org";
+    let keys = Keys::parse(KEYS, "keys").unwrap();
+    let limits = Limits { body: 4096, ..Limits::default() };
+    let cors = vec![APP.parse().unwrap(), "http://localhost:3000".parse().unwrap()];
+    let service = Service::with(Options { keys: Some(keys), cors, limits, ..Options::default() });
+    let allowed = |response: &reqwest::Response| {
+        response
+            .headers()
+            .get("access-control-allow-origin")
+            .map(|origin| origin.to_str().unwrap().to_owned())
+    };
+    let url = service.url("/v1/chat/completions");
+    let preflight = |origin: &'static str| {
+        let request = service.client.request(reqwest::Method::OPTIONS, &url).header("origin", origin);
+        let headers = "authorization,content-type,x-stainless-os";
+        request
+            .header("access-control-request-method", "POST")
+            .header("access-control-request-headers", headers)
+            .send()
+    };
+    let answer = preflight(APP).await.unwrap();
+    assert_eq!((answer.status().as_u16(), allowed(&answer).as_deref()), (204, Some(APP)), "no key needed");
+    assert_eq!(answer.headers()["access-control-allow-headers"], "authorization,content-type,x-stainless-os");
+    assert!(answer.headers()["access-control-allow-methods"].to_str().unwrap().contains("POST"));
+    assert_eq!(answer.headers()["vary"], "origin");
+    let stranger = preflight("https://evil.example.org").await.unwrap();
+    assert_eq!((stranger.status().as_u16(), allowed(&stranger)), (405, None));
+
+    // Answers, streams, and errors of all kinds.
+    let long = "7".repeat(5000);
+    for (key, more, status) in [
+        ("alpha", json!({"max_tokens": 2}), 200),
+        ("alpha", json!({"max_tokens": 2, "stream": true}), 200),
+        ("alpha", json!({"temperature": 9}), 400),
+        ("gamma", json!({}), 401),
+        ("alpha", json!({"user": long}), 413),
+    ] {
+        let request = service.client.post(&url).header("origin", APP).bearer_auth(key);
+        let answer = request.json(&chat(EASY, more.clone())).send().await.unwrap();
+        assert_eq!((answer.status().as_u16(), allowed(&answer).as_deref()), (status, Some(APP)), "{more}");
+        let exposed = answer.headers()["access-control-expose-headers"].to_str().unwrap();
+        assert!(exposed.contains("x-eager-ignored"));
+        let stream = answer.headers()["content-type"] == "text/event-stream";
+        assert_eq!(stream, more["stream"] == true);
+        answer.text().await.unwrap();
+    }
+    // Without an origin there is nobody to be told.
+    let plain = service.get("/healthz").await;
+    assert_eq!((plain.status().as_u16(), allowed(&plain)), (200, None));
+    // Nobody is allowed by default.
+    let service = Service::start();
+    let request = service.client.get(service.url("/healthz")).header("origin", APP);
+    assert_eq!(allowed(&request.send().await.unwrap()), None);
+}
+
 #[tokio::test]
 async fn a_full_queue_says_so() {
     let limits = Limits { queue: 2, ..Limits::default() };

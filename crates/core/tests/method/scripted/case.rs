@@ -179,6 +179,7 @@ fn settings() -> impl Strategy<Value = Settings> {
             max_tokens,
             stop: vec![END],
             reasoning_end: MARKER[..marker].to_vec(),
+            ..Settings::default()
         },
     )
 }
