@@ -153,8 +153,7 @@ export class Ask {
   settled() {
     const { end } = this.tree;
     if (!end) return;
-    const saved = end.full_parallel > 0 ? 1 - end.decoded / end.full_parallel : 0;
-    const cost = end.forks > 0 ? `, ${percent(saved)} fewer than the same attempts would have cost one by one` : "";
+    const cost = end.forks > 0 ? `, ${percent(end.shared)} fewer than the same attempts would have cost one by one` : "";
     const says = end.sequences === 1 ? "The answer is" : "The vote goes to";
     const answer = end.answer === null ? "No attempt came to an answer" : `${says} ${end.answer}`;
     const unsure = end.sequences === 1 && this.tree.told.theta !== null ? " The model was sure all the way, so nothing forked." : "";

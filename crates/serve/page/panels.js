@@ -9,7 +9,8 @@ export function showCost(tree) {
   const share = cost.parallel > 0 ? cost.decoded / cost.parallel : 1;
   byId("decoded").textContent = count(cost.decoded);
   byId("parallel").textContent = count(cost.parallel);
-  byId("saved").textContent = percent(1 - share);
+  byId("shared").textContent = percent(1 - share);
+  byId("saved").textContent = percent(cost.samples > 0 ? 1 - cost.decoded / cost.samples : 0);
   byId("branches").textContent = count(cost.branches);
   byId("forks").textContent = count(cost.forks);
   byId("meter").style.setProperty("width", `${100 * share}%`);

@@ -179,7 +179,8 @@ export class Tree {
     this.branches.forEach((branch) => (branch.shown = 0));
   }
 
-  // What has been decoded of what is shown, and what it would have cost without sharing.
+  // What has been decoded of what is shown, what it would have cost without sharing, and what as many whole attempts as the cap
+  // allows would have.
   cost() {
     const cost = { decoded: 0, parallel: 0, branches: 0, forks: 0 };
     for (const branch of this.branches) {
@@ -189,6 +190,7 @@ export class Tree {
       cost.branches += 1;
       cost.forks += branch.parent ? 1 : 0;
     }
+    cost.samples = (cost.parallel / Math.max(1, cost.branches)) * (this.told.cap ?? cost.branches);
     return cost;
   }
 

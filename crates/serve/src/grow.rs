@@ -10,7 +10,7 @@
 //! | `tokens` | `branch`, `at` (of the first), and lists of one length: `text`, `entropy`, `p`; `forced`: which positions the method chose |
 //! | `finish` | `branch`, `finish`, `tokens`, `answer`, `correct` |
 //! | `votes` | `votes`: `answer`, `count`, `weight`, `branches`, most votes first |
-//! | `end` | `decoded`, `full_parallel`, `sequences`, `forks`, `answer`, `cut`, `seconds` |
+//! | `end` | `decoded`, `full_parallel` (old) and `apart`, `full_samples`, `shared`, `saved`, `sequences`, `forks`, `answer`, `cut`, `seconds` |
 //! | `error` | `error`, as everywhere |
 //!
 //! A `fork` comes before the tokens of its branch, whose first is its candidate. A branch brings only what it decoded itself;
@@ -25,14 +25,14 @@ use axum::body::Bytes;
 use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
 use eager_core::vote::weighted_tally;
-use eager_core::{Candidate, Finish, SeqId, Tree};
+use eager_core::{Candidate, Finish, SeqId};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tracing::Instrument;
 
 use crate::app::{App, Asking, Who};
 use crate::error::ApiError;
-use crate::growth::{Cut, Event, Growth, Seed, full_parallel};
+use crate::growth::{Cut, Event, Growth, Seed, full_parallel, full_samples, share_left};
 use crate::leaf::{finish_words, plain};
 use crate::parameters;
 use crate::request::Kind;
@@ -87,7 +87,14 @@ pub struct Ballot {
 #[derive(Debug, Clone, Serialize)]
 pub struct Sum {
     pub decoded: usize,
+    /// Of the same sequences, each decoded by itself: two names for one number.
     pub full_parallel: usize,
+    pub apart: usize,
+    /// Of as many whole samples as the cap allows, of the mean length.
+    pub full_samples: usize,
+    /// The shares of these two that were not spent.
+    pub shared: f64,
+    pub saved: f64,
     pub sequences: usize,
     pub forks: usize,
     pub answer: Option<String>,
@@ -174,7 +181,13 @@ impl Telling {
         let tree =
             tree.ok_or_else(|| ApiError::unavailable("there was no time to begin; try again later"))?;
         let votes = self.count(&tree.weights()).await;
-        let sum = sum(&tree, &votes, growth.cut, growth.begun);
+        let sum = Sum {
+            forks: tree.sequences().iter().filter(|s| s.parent.is_some()).count(),
+            answer: votes.first().map(|votes| votes.answer.clone()),
+            cut: growth.cut.map(Cut::name),
+            seconds: growth.begun.elapsed().as_secs_f64(),
+            ..Sum::new(tree.tokens_generated(), full_parallel(&tree), tree.len(), self.seed.ask.n)
+        };
         out.send(vec![line("votes", &json!({"votes": votes})), line("end", &sum)]).await;
         Ok(())
     }
@@ -269,15 +282,23 @@ impl Telling {
     }
 }
 
-fn sum(tree: &Tree, votes: &[Ballot], cut: Option<Cut>, begun: Instant) -> Sum {
-    Sum {
-        decoded: tree.tokens_generated(),
-        full_parallel: full_parallel(tree),
-        sequences: tree.len(),
-        forks: tree.sequences().iter().filter(|s| s.parent.is_some()).count(),
-        answer: votes.first().map(|votes| votes.answer.clone()),
-        cut: cut.map(Cut::name),
-        seconds: begun.elapsed().as_secs_f64(),
+impl Sum {
+    /// `apart` is what the sequences would have cost each by itself.
+    pub fn new(decoded: usize, apart: usize, sequences: usize, cap: usize) -> Self {
+        let samples = full_samples(apart, sequences, cap);
+        Sum {
+            decoded,
+            full_parallel: apart,
+            apart,
+            full_samples: samples,
+            shared: share_left(decoded, apart),
+            saved: share_left(decoded, samples),
+            sequences,
+            forks: 0,
+            answer: None,
+            cut: None,
+            seconds: 0.0,
+        }
     }
 }
 

@@ -33,6 +33,16 @@ pub fn full_parallel(tree: &Tree) -> usize {
     tree.sequences().iter().map(|s| s.len()).sum()
 }
 
+/// What so many whole samples of the mean length would have cost: what full-parallel is expected to.
+pub fn full_samples(apart: usize, sequences: usize, n: usize) -> usize {
+    (apart as f64 / sequences.max(1) as f64 * n as f64).round() as usize
+}
+
+/// The share of the tokens that was not spent.
+pub fn share_left(spent: usize, of: usize) -> f64 {
+    1.0 - spent as f64 / of.max(1) as f64
+}
+
 /// A request with its prompts as tokens, ready to be grown.
 #[derive(Debug, Clone)]
 pub struct Seed {

@@ -5,7 +5,7 @@ use eager_core::vote::{Votes, weighted_tally};
 use eager_core::{Finish, SeqId, Token, Tree};
 use serde::Serialize;
 
-use crate::growth::{Cut, Seed, full_parallel, grade};
+use crate::growth::{Cut, Seed, full_parallel, full_samples, grade, share_left};
 use crate::request::Vote;
 
 /// The percentile from which entropies count as peaks: the paper's.
@@ -58,8 +58,14 @@ pub struct Told {
     pub theta: Option<f64>,
     pub seed: u64,
     pub tokens_decoded: usize,
-    /// What the same sequences would have cost if each were decoded by itself.
+    /// What the same sequences would have cost if each were decoded by itself, under its old name and its new one.
     pub tokens_full_parallel: usize,
+    pub tokens_apart: usize,
+    /// What `n` samples of each prompt would have cost, each as long as its sequences are on the mean.
+    pub tokens_full_samples: usize,
+    /// The shares of the last two that were not spent.
+    pub shared: f64,
+    pub saved: f64,
     pub sequences: usize,
     pub forks: usize,
     /// Why there is less than was asked for: time, or shutdown.
@@ -93,12 +99,20 @@ impl Harvest {
             }
             leaves.extend(own);
         }
+        let decoded = trees.iter().map(Tree::tokens_generated).sum();
+        let apart = trees.iter().map(full_parallel).sum();
+        let of_tree = |tree: &Tree| full_samples(full_parallel(tree), tree.len(), seed.ask.n);
+        let samples = trees.iter().map(of_tree).sum();
         let told = Told {
             method: seed.ask.method.to_string(),
             theta: seed.ask.method.forks().then(|| plain(seed.plan.forking.theta)),
             seed: seed.plan.seed,
-            tokens_decoded: trees.iter().map(Tree::tokens_generated).sum(),
-            tokens_full_parallel: trees.iter().map(full_parallel).sum(),
+            tokens_decoded: decoded,
+            tokens_full_parallel: apart,
+            tokens_apart: apart,
+            tokens_full_samples: samples,
+            shared: share_left(decoded, apart),
+            saved: share_left(decoded, samples),
             sequences: trees.iter().map(Tree::len).sum(),
             forks: trees.iter().flat_map(Tree::sequences).filter(|s| s.parent.is_some()).count(),
             cut: cut.map(Cut::name),

@@ -257,14 +257,13 @@ fn tree(found: &Found, sample: &Sample, asked: Option<&Asked>, words: &Arc<dyn S
     let forks: Vec<Fork> =
         (0..sample.sequences.len()).filter_map(|index| fork(sample, index, spelled.as_ref())).collect();
     let votes = votes(sample);
+    let apart = sample.sequences.iter().map(|s| s.fork_at + s.tokens.len()).sum();
+    let cap = found.manifest.parameters.max_sequences;
     let end = Sum {
-        decoded: sample.tokens_generated,
-        full_parallel: sample.sequences.iter().map(|s| s.fork_at + s.tokens.len()).sum(),
-        sequences: sample.sequences.len(),
         forks: forks.len(),
         answer: votes.first().map(|votes| votes.answer.clone()),
-        cut: None,
         seconds: sample.seconds,
+        ..Sum::new(sample.tokens_generated, apart, sample.sequences.len(), cap)
     };
     let manifest = &found.manifest;
     let shown = Shown {

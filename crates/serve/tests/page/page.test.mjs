@@ -46,6 +46,10 @@ test("a question grows into a tree, and the counts are those of the API", () =>
     assert.equal(await number(page, "decoded"), answer.eager.tokens_decoded);
     assert.equal(await number(page, "parallel"), answer.eager.tokens_full_parallel);
     assert.equal(await number(page, "forks"), answer.eager.forks);
+    const percent = async (id) => Number((await page.textContent(`#${id}`)).replace("%", ""));
+    assert.equal(await percent("shared"), Math.round(100 * answer.eager.shared));
+    assert.equal(await percent("saved"), Math.round(100 * answer.eager.saved));
+    assert.ok(answer.eager.saved > answer.eager.shared);
     const counts = (await page.locator("#votes .count").allTextContents()).map(Number);
     assert.deepEqual(counts, answer.eager.votes[0].map((vote) => vote.count));
   }));

@@ -50,7 +50,7 @@ function* recording() {
   for (const branch of ids) yield ["finish", { branch, finish: "stop", tokens: LENGTH, answer: String(branch % 5), correct: null }];
   const vote = (answer) => ({ answer: String(answer), count: 1, weight: 1, branches: ids.filter((id) => id % 5 === answer) });
   yield ["votes", { votes: [0, 1, 2, 3, 4].map(vote) }];
-  yield ["end", { decoded, full_parallel: BRANCHES * LENGTH, sequences: BRANCHES, forks: BRANCHES - 1, answer: "0", cut: null, seconds: 8 }];
+  yield ["end", { decoded, full_parallel: BRANCHES * LENGTH, shared: 0.5, sequences: BRANCHES, forks: BRANCHES - 1, answer: "0", cut: null, seconds: 8 }];
 }
 
 async function play(response) {

@@ -54,6 +54,14 @@ async fn n_is_the_cap_and_the_eager_object_says_what_was_saved() {
         (Some(apart), Some(own))
     );
     assert!(own < apart, "sharing saves");
+    // Two comparisons, each under a name of its own.
+    let samples = (apart as f64 / choices.len() as f64 * 8.0).round();
+    assert_eq!(
+        (told["tokens_apart"].as_u64(), told["tokens_full_samples"].as_f64()),
+        (Some(apart), Some(samples))
+    );
+    assert_eq!(told["shared"].as_f64(), Some(1.0 - own as f64 / apart as f64));
+    assert_eq!(told["saved"].as_f64(), Some(1.0 - own as f64 / samples));
     let votes: u64 = told["votes"][0].as_array().unwrap().iter().map(|v| v["count"].as_u64().unwrap()).sum();
     let answers = told["choices"].as_array().unwrap().iter().filter(|c| c["answer"].is_string()).count();
     assert_eq!(votes as usize, answers);

@@ -104,9 +104,15 @@ async fn a_growing_tree_becomes_the_grown_one() {
         }
         let (name, end) = events.last().unwrap();
         assert_eq!(name, "end");
-        for (ours, theirs) in
-            [("decoded", "tokens_decoded"), ("full_parallel", "tokens_full_parallel"), ("forks", "forks")]
-        {
+        for (ours, theirs) in [
+            ("decoded", "tokens_decoded"),
+            ("full_parallel", "tokens_full_parallel"),
+            ("apart", "tokens_apart"),
+            ("full_samples", "tokens_full_samples"),
+            ("shared", "shared"),
+            ("saved", "saved"),
+            ("forks", "forks"),
+        ] {
             assert_eq!(end[ours], told[theirs], "{eager}");
         }
         let votes = events.iter().rfind(|(name, _)| name == "votes").unwrap();
