@@ -5,6 +5,7 @@ mod faults;
 mod fleet;
 mod model;
 mod reference;
+mod rules;
 mod server;
 mod trees;
 mod way;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use eager_core::strategy::{FullParallel, Init};
-use eager_core::{Forest, Forking, Grove, Key, Sampling, Settings, Strategy, Tree};
+use eager_core::{Forest, Forking, Grove, Key, Sampling, Settings, Strategy, TokenRules, Tree};
 use eager_remote::{Options, Patience};
 
 /// Makes the strategy of a grove.
@@ -53,8 +54,13 @@ impl List {
 }
 
 fn groves(prompts: usize, temperature: f32, strategy: Plant) -> List {
+    ruled(prompts, temperature, strategy, &TokenRules::NONE)
+}
+
+fn ruled(prompts: usize, temperature: f32, strategy: Plant, rules: &TokenRules) -> List {
+    let (stop, rules) = (rules.ends(&[model::END]), rules.clone());
     let sampling = Sampling { temperature, top_p: 1.0, top_k: 0, min_p: 0.0 };
-    let settings = Settings { sampling, max_tokens: 40, stop: vec![model::END], ..Settings::default() };
+    let settings = Settings { sampling, rules, max_tokens: 40, stop, ..Settings::default() };
     let settings = Arc::new(settings);
     let grove = |id: usize| {
         let prompt: Arc<[u32]> = vec![1, 2, id as u32 + 3].into();
