@@ -453,7 +453,9 @@ fn stop_token_ids(ids: &[i64]) -> Result<Vec<Token>, ApiError> {
         return Err(ApiError::bad("stop_token_ids", message));
     }
     let token = |&id: &i64| {
-        Token::try_from(id).map_err(|_| ApiError::bad("stop_token_ids", format!("there is no token {id}")))
+        Token::try_from(id).map_err(|_| {
+            ApiError::bad("stop_token_ids", format!("stop_token_ids names token {id}, which there is not"))
+        })
     };
     ids.iter().map(token).collect()
 }

@@ -177,6 +177,6 @@ async fn what_nobody_knows_is_named_in_a_header() {
         let body = chat(EASY, json!({"max_tokens": 2, "stream": stream, "tempature": 0, "caf\u{e9}": 1}));
         let response = service.post(path, &body).await;
         assert_eq!(response.status(), 200);
-        assert_eq!(response.headers()["x-eager-ignored"], "caf?, tempature", "{path}");
+        assert_eq!(response.headers()["x-eager-ignored"], "tempature, caf?", "{path}");
     }
 }
