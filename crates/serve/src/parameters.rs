@@ -162,14 +162,37 @@ const KNOWN: &[(&str, Accepted)] = &[
     ("reasoning_budget_tokens", Only(&["-1"])),
 ];
 
+/// The same for a turn of a conversation.
+const KNOWN_OF_A_TURN: &[(&str, Accepted)] = &[
+    ("tool_calls", NONE),
+    ("tool_call_id", NONE),
+    ("function_call", NULL),
+    ("refusal", NONE),
+    ("audio", NULL),
+    ("annotations", NONE),
+];
+
 /// Refuses what is known and would have to be followed; returns the names that are not known.
 pub fn check(rest: &Map<String, Value>) -> Result<Vec<String>, ApiError> {
+    look_up(KNOWN, "", rest)
+}
+
+/// The same for a turn of a conversation.
+pub fn check_turn(rest: &Map<String, Value>) -> Result<Vec<String>, ApiError> {
+    look_up(KNOWN_OF_A_TURN, "messages.", rest)
+}
+
+fn look_up(
+    table: &[(&str, Accepted)],
+    place: &str,
+    rest: &Map<String, Value>,
+) -> Result<Vec<String>, ApiError> {
     let mut unknown = Vec::new();
     for (name, value) in rest {
-        match KNOWN.iter().find(|(known, _)| known == name) {
-            None => unknown.push(name.clone()),
+        match table.iter().find(|(known, _)| known == name) {
+            None => unknown.push(format!("{place}{name}")),
             Some((_, accepted)) if accepted.allows(value) => {}
-            Some(_) => return Err(ApiError::unsupported(name)),
+            Some(_) => return Err(ApiError::unsupported(&format!("{place}{name}"))),
         }
     }
     Ok(unknown)

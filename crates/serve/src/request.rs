@@ -64,6 +64,8 @@ pub struct Body {
 pub struct Turn {
     role: String,
     content: Option<Content>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -108,6 +110,8 @@ enum LogprobsBody {
 #[derive(Debug, Clone, Deserialize)]
 struct StreamOptions {
     include_usage: Option<bool>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
 }
 
 /// How to grow the tree.
@@ -185,10 +189,7 @@ impl Body {
     }
 
     pub fn read(self, kind: Kind, limits: &Limits, defaults: &Defaults) -> Result<Ask, ApiError> {
-        let ignored = parameters::check(&self.rest)?;
-        if self.best_of.is_some_and(|best| Some(best) != self.n.or(Some(1))) {
-            return Err(ApiError::unsupported("best_of"));
-        }
+        let ignored = self.refuse_unsupported(kind)?;
         let max_tokens = match (self.max_completion_tokens, self.max_tokens) {
             (Some(most), _) => Some(whole("max_completion_tokens", most, 1, i64::MAX)?),
             (None, Some(most)) => Some(whole("max_tokens", most, 1, i64::MAX)?),
@@ -229,6 +230,37 @@ impl Body {
             ignored,
             beginning: self.beginning(kind, limits)?,
         })
+    }
+
+    /// Refuses what would have to be followed and is not; returns the names that nobody here knows.
+    fn refuse_unsupported(&self, kind: Kind) -> Result<Vec<String>, ApiError> {
+        let best_of = self.best_of.is_some_and(|best| Some(best) != self.n.or(Some(1)));
+        let of_the_other = match kind {
+            Kind::Chat => vec![("prompt", self.prompt.is_some())],
+            Kind::Completion => vec![
+                ("messages", self.messages.is_some()),
+                ("reasoning_effort", self.reasoning_effort.is_some()),
+                ("chat_template_kwargs", self.chat_template_kwargs.is_some()),
+                ("top_logprobs", self.top_logprobs.is_some_and(|top| top != 0)),
+            ],
+        };
+        if let Some((param, _)) = of_the_other.into_iter().find(|(_, given)| *given) {
+            let message = format!("{param} is of the other API; this address does not take it");
+            return Err(ApiError::bad(param, message));
+        }
+        if best_of {
+            return Err(ApiError::unsupported("best_of"));
+        }
+        let mut ignored = parameters::check(&self.rest)?;
+        if let Some(options) = &self.stream_options {
+            ignored.extend(options.rest.keys().map(|name| format!("stream_options.{name}")));
+        }
+        for turn in self.messages.iter().flatten() {
+            ignored.extend(parameters::check_turn(&turn.rest)?);
+        }
+        ignored.sort_unstable();
+        ignored.dedup();
+        Ok(ignored)
     }
 
     fn sampling(&self, defaults: &Defaults) -> Result<Sampling, ApiError> {

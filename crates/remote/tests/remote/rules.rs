@@ -12,7 +12,8 @@ use crate::{forking, options, parallel, ruled};
 
 #[test]
 fn what_a_server_would_do_otherwise_is_refused_by_name() {
-    let every: [(&str, fn(&mut TokenRules)); 6] = [
+    type Asks = fn(&mut TokenRules);
+    let every: [(&str, Asks); 6] = [
         ("repetition_penalty", |rules| rules.repetition_penalty = 1.1),
         ("presence_penalty", |rules| rules.presence_penalty = 0.5),
         ("frequency_penalty", |rules| rules.frequency_penalty = 0.5),

@@ -154,6 +154,15 @@ async fn what_cannot_be_done_is_refused_by_name() {
         assert_eq!((status, param), (400, json!(name)), "{name} = {value}: {message}");
         assert!(message.contains(name), "{message}");
     }
+    // What belongs to a turn, or to the other API, is not dropped either.
+    let turn = json!({"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]});
+    let (status, name, _) = param(&service, json!({"messages": [turn]})).await;
+    assert_eq!((status, name), (400, json!("messages.tool_calls")));
+    let (status, name, _) = param(&service, json!({"prompt": "1+1="})).await;
+    assert_eq!((status, name), (400, json!("prompt")));
+    let body = json!({"prompt": "1+1=", "reasoning_effort": "low"});
+    let answer: Value = service.post("/v1/completions", &body).await.json().await.unwrap();
+    assert_eq!(answer["error"]["param"], "reasoning_effort");
     // An engine that cannot follow a rule says why.
     let limits = Limits { refused: &[("min_tokens", "it cannot wait")], ..Limits::default() };
     let service = Service::with(Options { limits, ..Options::default() });
@@ -174,9 +183,10 @@ async fn what_nobody_knows_is_named_in_a_header() {
     for (path, stream) in
         [("/v1/chat/completions", false), ("/v1/chat/completions", true), ("/eager/grow", true)]
     {
-        let body = chat(EASY, json!({"max_tokens": 2, "stream": stream, "tempature": 0, "caf\u{e9}": 1}));
+        let mut body = chat(EASY, json!({"max_tokens": 2, "stream": stream, "tempature": 0, "caf\u{e9}": 1}));
+        body["messages"][0]["mood"] = "good".into();
         let response = service.post(path, &body).await;
         assert_eq!(response.status(), 200);
-        assert_eq!(response.headers()["x-eager-ignored"], "tempature, caf?", "{path}");
+        assert_eq!(response.headers()["x-eager-ignored"], "caf?, messages.mood, tempature", "{path}");
     }
 }
