@@ -151,7 +151,13 @@ pub fn grade(grader: &Grader, tree: &Tree, texts: &[String]) -> Outcome {
         false => (grade.answer, grade.correct),
     };
     let (answers, correct) = grades.into_iter().zip(given_up).map(verdict).unzip();
-    Outcome { answers, correct, weights: tree.weights(), tokens: tree.tokens_generated() }
+    Outcome {
+        answers,
+        correct,
+        weights: tree.weights(),
+        halted: tree.halted(),
+        tokens: tree.tokens_generated(),
+    }
 }
 
 /// Full-parallel's run, if it is complete: the measure of the others.

@@ -17,9 +17,13 @@ use crate::session::Session;
 use crate::table::new_table;
 use crate::{Outcome, Usage, print};
 
-/// Sampling, and EAGer in all its ways.
-const SHOWN: [Method; 6] = [
+/// Sampling, what others do to spend less (without labels, then with), and EAGer in its ways.
+const SHOWN: [Method; 10] = [
     Method::FullParallel,
+    Method::Esc,
+    Method::DeepConf,
+    Method::UntilRight,
+    Method::TwoStage,
     Method::EagerInit,
     Method::EagerAdapt(Reallocation::Rerun),
     Method::EagerAdapt(Reallocation::Regrow),
@@ -35,7 +39,7 @@ pub struct Args {
     /// Only the problems with these ids, separated by commas, such as c5-1,a5-2
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// The methods to compare, separated by commas; esc and deepconf as well [default: all the others]
+    /// The methods to compare, separated by commas; /rerun-literal as well [default: all the others]
     #[arg(long, alias = "methods", value_delimiter = ',')]
     method: Vec<Method>,
     /// Print one JSON object instead of the tables

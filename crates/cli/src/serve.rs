@@ -119,10 +119,12 @@ enum LogFormat {
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
-    if matches!(args.defaults.method, Method::Eager(_)) {
-        let why =
-            "full eager decides by the right answer, which only a request can know; use --method eager-adapt";
-        return Err(Usage(why.to_owned()).into());
+    if args.defaults.method.needs_labels() {
+        let method = args.defaults.method;
+        let why = format!(
+            "{method} decides by the right answer, which only a request can know; use --method eager-adapt"
+        );
+        return Err(Usage(why).into());
     }
     args.tree.check(args.defaults.theta)?;
     if args.baselines.fix_sequences() {

@@ -228,6 +228,11 @@ impl Answers for Reader {
         let texts = paths.iter().map(|path| self.language.text(path).unwrap_or_default());
         self.grader.grade_all(texts).into_iter().map(|grade| grade.answer).collect()
     }
+
+    fn right(&self, paths: &[Vec<Token>]) -> Vec<bool> {
+        let text = |path: &Vec<Token>| self.language.text(path).unwrap_or_default();
+        paths.iter().map(|path| self.grader.grade(&text(path)).correct).collect()
+    }
 }
 
 /// The hash of a model's file, or of all files of its folder with their names.

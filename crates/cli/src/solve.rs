@@ -32,10 +32,10 @@ pub struct Args {
     /// Qwen/Qwen3-4B [default: the embedded acorn]
     #[arg(long)]
     model: Option<PathBuf>,
-    /// full-parallel, eager-init, eager-adapt, eager, esc or deepconf; eager-adapt and eager take /regrow, /rerun or /rerun-literal
+    /// full-parallel, eager-init, eager-adapt, eager, esc, deepconf, until-right or two-stage; eager-adapt and eager take /regrow, /rerun or /rerun-literal
     #[arg(long, default_value = "eager-init")]
     method: Method,
-    /// The right answer, if it is known: marks right sequences, and full eager needs it
+    /// The right answer, if it is known: marks right sequences; eager, until-right and two-stage need it
     #[arg(long)]
     answer: Option<String>,
     /// Most tokens of one sequence [default: 32768, or what the context leaves]
@@ -67,9 +67,10 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
     if args.problem.trim().is_empty() {
         return Err(Usage("the problem is empty; give its text in quotes".to_owned()).into());
     }
-    if matches!(args.method, Method::Eager(_)) && args.answer.is_none() {
-        let why = "full eager decides by the right answer: give --answer, or use --method eager-adapt";
-        return Err(Usage(why.to_owned()).into());
+    if args.method.needs_labels() && args.answer.is_none() {
+        let method = args.method;
+        let why = format!("{method} decides by the right answer: give --answer, or use --method eager-adapt");
+        return Err(Usage(why).into());
     }
     args.forking.rules.check(args.forking.theta)?;
     let interrupt = Interrupt::listen()?;

@@ -28,6 +28,10 @@ fn demo_compares_every_method_in_an_aligned_table() {
     let text = stdout(&eager(&["demo", "--limit", "6", "--max-sequences", "4"]));
     for method in [
         "full-parallel",
+        "esc",
+        "deepconf",
+        "until-right",
+        "two-stage",
         "eager-init",
         "eager-adapt/rerun",
         "eager-adapt/regrow",
@@ -46,7 +50,7 @@ fn demo_compares_every_method_in_an_aligned_table() {
 fn demo_in_json_counts_what_the_table_counts() {
     let report = json(&["demo", "--limit", "5", "--max-sequences", "4", "--seed", "3", "--json"]);
     let methods = report["methods"].as_array().unwrap();
-    assert_eq!(methods.len(), 6);
+    assert_eq!(methods.len(), 10);
     for (at, line) in methods.iter().enumerate() {
         for key in [
             "pass_at_k",
@@ -195,6 +199,12 @@ fn bad_usage_is_status_2() {
     refuses(&["solve", HARD, "--top-p", "0"], 2, "above 0");
     refuses(&["solve", HARD, "--method", "magic"], 2, "full-parallel");
     refuses(&["solve", HARD, "--method", "eager"], 2, "--answer");
+    refuses(
+        &["solve", HARD, "--method", "until-right"],
+        2,
+        "until-right decides by the right answer: give --answer",
+    );
+    refuses(&["serve", "--method", "two-stage"], 2, "two-stage decides by the right answer");
     refuses(&["solve", HARD, "--surplus", "8"], 2, "--surplus");
     refuses(&["solve", HARD, "--kernel", "mmx"], 2, "portable");
     refuses(&["demo", "--only", "z9-9"], 2, "z9-9");

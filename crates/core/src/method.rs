@@ -15,6 +15,7 @@ use crate::grove::{Grove, Settings};
 use crate::metrics::Outcome;
 use crate::strategy::{
     DeepConf, DeepConfOptions, Esc, EscOptions, Forking, FullParallel, Init, Regrow, Regrowing, Strategy,
+    UntilRight,
 };
 use crate::tree::Tree;
 use crate::vote::Answers;
@@ -43,10 +44,14 @@ pub enum Method {
     Esc,
     /// DeepConf online: sequences that lose confidence are given up.
     DeepConf,
+    /// One sample after the other, until one is right.
+    UntilRight,
+    /// A few samples for every prompt, the rest of M for those that none of them solved.
+    TwoStage,
 }
 
 impl Method {
-    pub const ALL: [Method; 10] = [
+    pub const ALL: [Method; 12] = [
         Method::FullParallel,
         Method::EagerInit,
         Method::EagerAdapt(Reallocation::Rerun),
@@ -57,13 +62,25 @@ impl Method {
         Method::Eager(Reallocation::Regrow),
         Method::Esc,
         Method::DeepConf,
+        Method::UntilRight,
+        Method::TwoStage,
     ];
 
     pub fn reallocation(self) -> Option<Reallocation> {
         match self {
             Method::EagerAdapt(how) | Method::Eager(how) => Some(how),
-            Method::FullParallel | Method::EagerInit | Method::Esc | Method::DeepConf => None,
+            _ => None,
         }
+    }
+
+    /// Does it go on when the first pass is over for all prompts?
+    pub fn has_second_pass(self) -> bool {
+        self.reallocation().is_some() || self == Method::TwoStage
+    }
+
+    /// Does it decide by which sequences are right? Then its counterparts are those that do so too.
+    pub fn needs_labels(self) -> bool {
+        matches!(self, Method::Eager(_) | Method::UntilRight | Method::TwoStage)
     }
 
     /// The method that ends where this one's second pass begins: the same for all that only differ in how they go on.
@@ -86,6 +103,8 @@ impl fmt::Display for Method {
             Method::Eager(_) => "eager",
             Method::Esc => "esc",
             Method::DeepConf => "deepconf",
+            Method::UntilRight => "until-right",
+            Method::TwoStage => "two-stage",
         };
         let how = match self.reallocation() {
             Some(Reallocation::Rerun) => "/rerun",
@@ -100,7 +119,7 @@ impl fmt::Display for Method {
 /// No method has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown method '{0}'; use full-parallel, eager-init, eager-adapt, eager, esc or deepconf; eager-adapt and eager take /regrow, /rerun or /rerun-literal"
+    "unknown method '{0}'; use full-parallel, eager-init, eager-adapt, eager, esc, deepconf, until-right or two-stage; eager-adapt and eager take /regrow, /rerun or /rerun-literal"
 )]
 pub struct UnknownMethod(String);
 
@@ -123,7 +142,7 @@ pub struct Prompt {
     pub settings: Arc<Settings>,
     /// What the randomness of this prompt is keyed by, beside the seed.
     pub key: u64,
-    /// Who reads the answers out of its sequences; ESC cannot stop early without.
+    /// Who reads the answers out of its sequences; ESC and until-right cannot stop early without.
     pub answers: Option<Arc<dyn Answers>>,
 }
 
@@ -139,6 +158,8 @@ pub struct Plan {
     pub regrowing: Regrowing,
     pub esc: EscOptions,
     pub deepconf: DeepConfOptions,
+    /// Samples of two-stage's first stage; `None`: a quarter of the cap M.
+    pub first_stage: Option<usize>,
 }
 
 /// Where a prompt stands after the first pass.
@@ -155,7 +176,7 @@ pub struct Standing {
 /// What the answers of a prompt's sequences came to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// One is correct; only full EAGer asks.
+    /// One is correct; only full EAGer and two-stage ask.
     pub solved: bool,
     /// None was given by more than half of the sequences; only EAGer-adapt asks, when told to.
     pub divided: bool,
@@ -205,7 +226,14 @@ impl Plan {
             regrowing,
             esc,
             deepconf,
+            first_stage: None,
         }
+    }
+
+    /// Samples of two-stage's first stage: one at least, M at most.
+    pub fn first_stage(&self) -> usize {
+        let cap = self.forking.cap;
+        self.first_stage.unwrap_or(cap / 4).clamp(1, cap.max(1))
     }
 
     /// A tree for each prompt, with nothing in it yet.
@@ -228,7 +256,7 @@ impl Plan {
         engine.grow(&mut Pass { prompts, trees, strategy, next: 0, watch })
     }
 
-    /// The second pass of Algorithm 2, for the methods that have one. `judged` says what the answers of a prompt came to. A
+    /// The second pass, for the methods that have one: Algorithm 2's, or two-stage's. `judged` says what the answers of a prompt came to. A
     /// tree that the first pass left unfinished stays as it is.
     pub fn second_pass<E: Engine>(
         &self,
@@ -239,7 +267,7 @@ impl Plan {
         judged: impl Fn(usize, &Tree) -> Judged,
         watch: &mut dyn Watch,
     ) -> Result<(), E::Error> {
-        if method.reallocation().is_none() {
+        if !method.has_second_pass() {
             return Ok(());
         }
         let standing = |(index, tree): (usize, &Tree)| Standing {
@@ -264,16 +292,28 @@ impl Plan {
                 Box::new(Init::new(self.forking.clone()))
             }
             Method::Esc => Box::new(Esc::new(self.esc, cap, prompt.answers.clone())),
-            Method::DeepConf => Box::new(DeepConf::new(self.deepconf, cap)),
+            Method::DeepConf => Box::new(DeepConf::new(self.deepconf, cap, prompt.answers.clone())),
+            Method::UntilRight => Box::new(UntilRight::new(cap, prompt.answers.clone())),
+            Method::TwoStage => Box::new(FullParallel { sequences: self.first_stage() }),
         }
     }
 
-    /// How many sequences a second pass may add to each prompt: what the others saved, shared among those that the method
-    /// chooses.
+    /// How many sequences a second pass may add to each prompt.
     pub fn extra(&self, method: Method, standings: &[Standing]) -> Vec<usize> {
+        let missing = |standing: &Standing| match self.chooses(method, standing) {
+            true => self.forking.cap.saturating_sub(standing.sequences),
+            false => 0,
+        };
+        match method.reallocation() {
+            Some(how) => self.reallocated(method, how, standings),
+            None => standings.iter().map(missing).collect(),
+        }
+    }
+
+    /// What the others saved, shared among the prompts that the method chooses.
+    fn reallocated(&self, method: Method, how: Reallocation, standings: &[Standing]) -> Vec<usize> {
         let cap = self.forking.cap;
         let mut extra = vec![0; standings.len()];
-        let Some(how) = method.reallocation() else { return extra };
         let counts: Vec<usize> = standings.iter().map(|s| s.sequences).collect();
         let surplus = budget::surplus(cap, &counts);
         if surplus == 0 {
@@ -294,7 +334,7 @@ impl Plan {
     /// Is the budget of a second pass for a prompt like this?
     fn chooses(&self, method: Method, standing: &Standing) -> bool {
         let deserves = match (method, self.adapt_to) {
-            (Method::Eager(_), _) => !standing.judged.solved,
+            (Method::Eager(_) | Method::TwoStage, _) => !standing.judged.solved,
             (Method::EagerAdapt(_), AdaptTo::Saturated) => standing.sequences >= self.forking.cap,
             (Method::EagerAdapt(_), AdaptTo::Divided) => standing.judged.divided,
             _ => false,
@@ -305,14 +345,17 @@ impl Plan {
     /// Another pass over one prompt that has `sequences` and may have `extra` more.
     pub fn reallocate(&self, method: Method, sequences: usize, extra: usize) -> Box<dyn Strategy> {
         let mut forking = self.forking.clone();
-        if method.reallocation() == Some(Reallocation::Regrow) {
-            return Box::new(Regrow::new(forking, self.regrowing, extra));
+        match method.reallocation() {
+            None => Box::new(FullParallel { sequences: extra }),
+            Some(Reallocation::Regrow) => Box::new(Regrow::new(forking, self.regrowing, extra)),
+            Some(Reallocation::Rerun | Reallocation::RerunLiteral) => {
+                if sequences < forking.cap {
+                    forking.theta = forking.relaxed_theta();
+                }
+                forking.cap = extra;
+                Box::new(Init::new(forking))
+            }
         }
-        if sequences < forking.cap {
-            forking.theta = forking.relaxed_theta();
-        }
-        forking.cap = extra;
-        Box::new(Init::new(forking))
     }
 }
 
@@ -368,6 +411,8 @@ mod tests {
         let cases = [
             ("esc", Method::Esc),
             ("deepconf", Method::DeepConf),
+            ("until-right", Method::UntilRight),
+            ("two-stage", Method::TwoStage),
             ("eager", Method::Eager(Reallocation::Regrow)),
             ("eager-adapt", Method::EagerAdapt(Reallocation::Regrow)),
         ];
@@ -425,6 +470,16 @@ mod tests {
         for how in [rerun, literal, regrow] {
             assert_eq!(plan.extra(Method::Eager(how), &standings[2..3]), [8 - 3]);
         }
+    }
+
+    #[test]
+    fn the_first_stage_is_a_quarter_unless_told() {
+        let first_stage =
+            |asked, cap| Plan { first_stage: asked, ..Plan::new(0, Forking::new(0.5, cap)) }.first_stage();
+        assert_eq!(
+            [first_stage(None, 32), first_stage(None, 3), first_stage(Some(5), 32), first_stage(Some(99), 8)],
+            [8, 1, 5, 8]
+        );
     }
 
     #[test]

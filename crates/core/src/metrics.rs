@@ -37,6 +37,9 @@ pub struct Outcome {
     /// What each vote weighs, parallel to `answers`; empty: all the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weights: Vec<f32>,
+    /// Which sequences the method gave up, parallel to `answers`; empty: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub halted: Vec<bool>,
     /// Tokens decoded for the whole tree.
     pub tokens: usize,
 }
@@ -52,6 +55,25 @@ impl Outcome {
 
     pub fn solved(&self) -> bool {
         self.right() > 0
+    }
+
+    fn is_halted(&self, sequence: usize) -> bool {
+        self.halted.get(sequence).copied().unwrap_or(false)
+    }
+
+    /// The share of correct sequences; one that was given up is wrong.
+    pub fn pass_rate(&self) -> f64 {
+        self.right_share(self.sequences())
+    }
+
+    /// The share of correct sequences among those that were not given up.
+    pub fn pass_rate_unhalted(&self) -> f64 {
+        self.right_share((0..self.sequences()).filter(|&i| !self.is_halted(i)).count())
+    }
+
+    fn right_share(&self, of: usize) -> f64 {
+        let right = (0..self.sequences()).filter(|&i| self.correct[i] && !self.is_halted(i)).count();
+        if of == 0 { 0.0 } else { right as f64 / of as f64 }
     }
 
     fn weight(&self, sequence: usize) -> f32 {
@@ -108,8 +130,11 @@ pub struct Metrics {
     pub cons_at_k: f64,
     /// The same where they are together one answer, which is wrong.
     pub cons_at_k_unanswered_wrong: f64,
-    /// Mean over prompts of the share of correct sequences.
+    /// Mean over prompts of the share of correct sequences; one that was given up is wrong.
     pub pass_rate: f64,
+    /// The same without the sequences that were given up; `None` where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pass_rate_unhalted: Option<f64>,
     pub sequences: usize,
     /// Tokens decoded.
     pub tokens: usize,
@@ -124,7 +149,6 @@ pub struct Metrics {
 impl Metrics {
     /// `prefixes` are those of the same prompts.
     pub fn of(outcomes: &[Outcome], prefixes: &[Prefixes], seconds: f64) -> Self {
-        let share = |right: usize, of: usize| if of == 0 { 0.0 } else { right as f64 / of as f64 };
         let mean = |of: &dyn Fn(&Outcome) -> f64| {
             let sum: f64 = outcomes.iter().map(of).sum();
             if outcomes.is_empty() { 0.0 } else { sum / outcomes.len() as f64 }
@@ -133,7 +157,11 @@ impl Metrics {
             pass_at_k: mean(&|o| f64::from(o.solved())),
             cons_at_k: mean(&|o| f64::from(o.consensus(Unanswered::Ignored))),
             cons_at_k_unanswered_wrong: mean(&|o| f64::from(o.consensus(Unanswered::Wrong))),
-            pass_rate: mean(&|o| share(o.right(), o.sequences())),
+            pass_rate: mean(&Outcome::pass_rate),
+            pass_rate_unhalted: outcomes
+                .iter()
+                .any(|o| o.halted.contains(&true))
+                .then(|| mean(&Outcome::pass_rate_unhalted)),
             sequences: outcomes.iter().map(Outcome::sequences).sum(),
             tokens: outcomes.iter().map(|o| o.tokens).sum(),
             tokens_distinct: prefixes.iter().map(Prefixes::distinct).sum(),
@@ -404,6 +432,16 @@ mod tests {
     }
 
     #[test]
+    fn who_was_given_up_is_wrong_or_left_out() {
+        let mut given_up = outcome(&[("4", true), ("5", false), ("4", true), ("", false)], 10);
+        let whole = outcome(&[("4", true), ("5", false)], 10);
+        assert_eq!(Metrics::of(&[whole.clone(), given_up.clone()], &[], 0.0).pass_rate_unhalted, None);
+        given_up.halted = vec![false, false, true, true];
+        let metrics = Metrics::of(&[whole, given_up], &[], 0.0);
+        assert_eq!((metrics.pass_rate, metrics.pass_rate_unhalted), (0.375, Some(0.5)));
+    }
+
+    #[test]
     fn no_votes_are_no_majority() {
         let silent = outcome(&[("", false), ("", false), ("", false)], 10);
         assert!((0..5).all(|k| cons_at_k(&silent, k, Unanswered::Ignored) == 0.0));
@@ -447,6 +485,7 @@ mod tests {
             correct: sequences.iter().map(|s| s.1).collect(),
             weights: if weighted { sequences.iter().map(|s| s.2).collect() } else { Vec::new() },
             tokens: 10 * sequences.len(),
+            ..Outcome::default()
         })
     }
 
@@ -459,6 +498,7 @@ mod tests {
             correct: indices.iter().map(|&i| all.correct[i]).collect(),
             weights: indices.iter().map(|&i| all.weight(i)).collect(),
             tokens: all.tokens,
+            ..Outcome::default()
         }
     }
 

@@ -191,6 +191,12 @@ impl Tree {
         self.sequences.iter().map(|s| s.weight.unwrap_or(1.0)).collect()
     }
 
+    /// Which sequences were given up; nothing when none was.
+    pub fn halted(&self) -> Vec<bool> {
+        let halted: Vec<bool> = self.sequences.iter().map(|s| s.finish == Some(Finish::Halted)).collect();
+        if halted.contains(&true) { halted } else { Vec::new() }
+    }
+
     /// How many leading tokens two paths share because one was forked from the other, or both from a third.
     pub fn common(&self, a: SeqId, b: SeqId) -> usize {
         let ours: Vec<(SeqId, usize)> = self.lineage(a).collect();

@@ -11,6 +11,9 @@ use crate::entropy::Token;
 pub trait Answers: fmt::Debug + Send + Sync {
     /// One answer for each path, in the same order. A path is all that was generated, without the prompt.
     fn answers(&self, paths: &[Vec<Token>]) -> Vec<Option<String>>;
+
+    /// Is each path right? False where nobody knows.
+    fn right(&self, paths: &[Vec<Token>]) -> Vec<bool>;
 }
 
 /// An answer and who gave it.

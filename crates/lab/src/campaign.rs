@@ -24,7 +24,7 @@ pub fn is_late(option: &str) -> bool {
 /// methods that are compared.
 pub fn is_of_method(option: &str) -> bool {
     const FORKING: [&str; 5] = ["window", "everywhere", "cap", "relax", "fork-spacing"];
-    let baseline = ["esc", "deepconf"].iter().any(|method| option.starts_with(method));
+    let baseline = ["esc", "deepconf", "first-stage"].iter().any(|method| option.starts_with(method));
     is_late(option) || baseline || FORKING.contains(&option)
 }
 
@@ -46,18 +46,15 @@ impl Trial {
 
     /// The name of the first pass that it shares with others, if it has to be kept.
     fn first_pass(&self, others: &[Trial]) -> Option<String> {
-        if !self.method.forks() {
-            return None;
-        }
         let key = self.first_pass_key();
-        let wants = |trial: &&Trial| trial.method.reallocation().is_some() && trial.first_pass_key() == key;
+        let wants = |trial: &&Trial| trial.method.has_second_pass() && trial.first_pass_key() == key;
         others.iter().find(wants).map(|_| key)
     }
 
     /// All that a first pass depends on.
     fn first_pass_key(&self) -> String {
         let mut manifest = self.manifest.clone();
-        manifest.method = Method::EagerInit.to_string();
+        manifest.method = self.method.opening().to_string();
         manifest.model.path = None;
         manifest.parameters.second_pass = None;
         manifest.parameters.options.retain(|name, _| !is_late(name));

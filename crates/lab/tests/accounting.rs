@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use eager_core::method::Reallocation;
 use eager_core::{Forking, Method, Plan, Prompt, Pulse, Settings};
 use eager_lab::bench::{Bench, Observer, Pace, Passes, Speller, Stage, Task, metrics};
 use eager_lab::run::{FORMAT, Folder, Manifest, ModelInfo, Parameters, SuiteInfo};
@@ -87,9 +86,8 @@ fn tokens_of_samples_are_the_engines_count() {
     for method in Method::ALL {
         let folder = tempfile::tempdir().unwrap();
         let mut run = Folder::open(folder.path(), &manifest(method), &[], false).unwrap();
-        let mut passes = method
-            .reallocation()
-            .map(|_: Reallocation| Passes::open(&folder.path().join("first-pass.jsonl")).unwrap());
+        let mut passes =
+            method.has_second_pass().then(|| Passes::open(&folder.path().join("first-pass.jsonl")).unwrap());
         let mut count = Count::default();
         let mut bench =
             Bench { engine: &mut engine, tasks: &tasks, spell: Arc::clone(&speller), pace: Pace::new(4) };

@@ -12,6 +12,7 @@ const METHODS = {
   "full-parallel": "All branches start from the question and share nothing: what others do, for comparison.",
   esc: "Starts full branches in small groups, and stops when a group agrees.",
   deepconf: "Starts full branches, and gives up those that turn out less sure than the first ones were.",
+  "until-right": "One full branch after the other, until one is right. It needs the right answer, under More.",
 };
 const FORKING = ["eager-init", "eager-adapt", "eager"];
 

@@ -7,7 +7,14 @@ import { mark } from "./panels.js";
 import { Tree } from "./tree.js";
 import { say } from "./viewer.js";
 
-const METHODS = { "full-parallel": "Full parallel", "eager-init": "EAGer-init", esc: "ESC", deepconf: "DeepConf" };
+const METHODS = {
+  "full-parallel": "Full parallel",
+  "eager-init": "EAGer-init",
+  esc: "ESC",
+  deepconf: "DeepConf",
+  "until-right": "Until right",
+  "two-stage": "Two-stage",
+};
 
 const methodName = (method) => METHODS[method] ?? method.replace(/^eager/, "EAGer");
 const path = (names) => names.map((name) => `/${encodeURIComponent(name)}`).join("");

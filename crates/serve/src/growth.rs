@@ -2,7 +2,7 @@
 //!
 //! The prompts of a request grow together. A method with a second pass goes on with a prompt when its first pass is done
 //! and its answers have been looked at. Over one prompt the budget of that pass is what the first left of `n`, so there are
-//! never more than `n` sequences: EAGer-adapt spends it where the sequences do not agree, full EAGer where none is right.
+//! never more than `n` sequences: EAGer-adapt spends it where the sequences do not agree, full EAGer and two-stage where none is right.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -140,7 +140,13 @@ pub fn grade(seed: &Seed, tree: &Tree) -> Outcome {
     let texts: Vec<String> = tree.ids().map(|id| seed.model.words.decode(&tree.path(id))).collect();
     let grades = seed.grader().grade_all(&texts);
     let (answers, correct) = grades.into_iter().map(|grade| (grade.answer, grade.correct)).unzip();
-    Outcome { answers, correct, weights: tree.weights(), tokens: tree.tokens_generated() }
+    Outcome {
+        answers,
+        correct,
+        weights: tree.weights(),
+        halted: tree.halted(),
+        tokens: tree.tokens_generated(),
+    }
 }
 
 /// Reads answers for the methods that look at them while they sample.
@@ -154,6 +160,10 @@ impl Answers for Reader {
     fn answers(&self, paths: &[Vec<Token>]) -> Vec<Option<String>> {
         let texts: Vec<String> = paths.iter().map(|path| self.words.decode(path)).collect();
         self.grader.grade_all(&texts).into_iter().map(|grade| grade.answer).collect()
+    }
+
+    fn right(&self, paths: &[Vec<Token>]) -> Vec<bool> {
+        paths.iter().map(|path| self.grader.grade(&self.words.decode(path)).correct).collect()
     }
 }
 
@@ -365,7 +375,7 @@ impl Growth {
     /// Begins the second pass of a prompt, or says that it is done.
     async fn go_on(&mut self, prompt: usize, tree: Box<Tree>) -> Result<Option<Event>, ApiError> {
         let again = std::mem::replace(&mut self.second[prompt], true);
-        if again || self.seed.ask.method.reallocation().is_none() {
+        if again || !self.seed.ask.method.has_second_pass() {
             return Ok(Some(self.grown(prompt, tree)));
         }
         let (seed, herald) = (Arc::clone(&self.seed), Herald { prompt, to: self.to.clone() });

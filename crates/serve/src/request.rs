@@ -122,7 +122,7 @@ struct EagerBody {
     method: Option<String>,
     reallocation: Option<String>,
     vote: Option<Vote>,
-    /// The right answer, where it is known: full EAGer looks at it.
+    /// The right answer, where it is known: full EAGer, until-right and two-stage look at it.
     answer: Option<String>,
 }
 
@@ -452,8 +452,9 @@ impl EagerBody {
                 return Err(ApiError::bad("eager.reallocation", message));
             }
         };
-        if matches!(method, Method::Eager(_)) && self.answer.is_none() {
-            let message = "full eager decides by the right answer: give eager.answer, or use eager-adapt";
+        if method.needs_labels() && self.answer.is_none() {
+            let message =
+                format!("{method} decides by the right answer: give eager.answer, or use eager-adapt");
             return Err(ApiError::bad("eager.answer", message));
         }
         // No step can be less sure than one whose candidates are all as likely.

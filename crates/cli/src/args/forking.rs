@@ -101,12 +101,21 @@ pub struct BaselineArgs {
     /// Sequences that set deepconf's bar [default: half of --max-sequences]
     #[arg(long, value_parser = sequences)]
     pub deepconf_warmup: Option<usize>,
-    /// The share of these that lie at or above the bar; less halts more
+    /// The share of these that lie at or above the bar; less halts more: 0.9 is the authors' DeepConf-high, 0.1 their
+    /// DeepConf-low, the default of their online program
     #[arg(long, default_value_t = DeepConfOptions::default().keep, value_parser = exact_share, allow_negative_numbers = true)]
     pub deepconf_keep: f64,
     /// Tokens over which deepconf averages confidence [default: 2048, or a quarter of the mean length if that is less]
     #[arg(long, value_parser = at_least_one)]
     pub deepconf_window: Option<usize>,
+    /// Have deepconf sample one by one after its warm-up, and stop when one answer has 95% of the weighted vote: the paper's
+    /// consensus stop, which its published program does not have
+    #[arg(long)]
+    pub deepconf_consensus: bool,
+    /// Samples that two-stage gives every prompt, of --max-sequences; those that none of them solves get the rest [default: a
+    /// quarter]
+    #[arg(long, value_parser = sequences)]
+    pub first_stage: Option<usize>,
 }
 
 impl BaselineArgs {
@@ -120,8 +129,12 @@ impl BaselineArgs {
     }
 
     fn deepconf(&self) -> DeepConfOptions {
-        let &Self { deepconf_warmup: warmup, deepconf_keep: keep, deepconf_window: window, .. } = self;
-        DeepConfOptions { warmup, keep, window }
+        DeepConfOptions {
+            warmup: self.deepconf_warmup,
+            keep: self.deepconf_keep,
+            window: self.deepconf_window,
+            consensus: self.deepconf_consensus,
+        }
     }
 }
 
@@ -219,7 +232,9 @@ impl TreeArgs {
             candidates: self.regrow_candidates,
             least: self.regrow_least,
         };
-        Plan { regrowing, esc: baselines.esc(), deepconf: baselines.deepconf(), ..Plan::new(seed, forking) }
+        let (esc, deepconf) = (baselines.esc(), baselines.deepconf());
+        let first_stage = baselines.first_stage;
+        Plan { regrowing, esc, deepconf, first_stage, ..Plan::new(seed, forking) }
     }
 }
 

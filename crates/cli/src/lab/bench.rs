@@ -11,14 +11,14 @@ use eager_lab::run::{Run, read_manifest};
 
 use super::suite::SuiteArgs;
 use super::trial::{RunArgs, Setting, Subject};
-use super::{Again, Ending, conclude, open_session, root};
+use super::{Again, Ending, conclude, know_labels, open_session, root};
 use crate::args::{at_least_zero, sequences};
 use crate::interrupt::Interrupt;
 use crate::{Outcome, Usage};
 
 #[derive(Debug, ClapArgs)]
 pub struct Args {
-    /// full-parallel, eager-init, eager-adapt, eager, esc, deepconf, separated by commas; eager-adapt and eager take
+    /// full-parallel, eager-init, eager-adapt, eager, esc, deepconf, until-right, two-stage, separated by commas; eager-adapt and eager take
     /// /regrow, /rerun or /rerun-literal
     #[arg(long, value_delimiter = ',', default_value = "full-parallel,eager-init,eager-adapt,eager")]
     method: Vec<Method>,
@@ -49,6 +49,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     args.run.rules.check(args.theta)?;
     let suite = args.suite.open()?;
+    know_labels(&args.method, &suite)?;
     let interrupt = Interrupt::listen()?;
     let mut session = open_session(&args.run)?;
     let subject = Subject::new(&mut session, suite, &args.run)?;

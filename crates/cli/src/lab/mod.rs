@@ -11,10 +11,13 @@ mod watch;
 
 use std::path::{Path, PathBuf};
 
+use eager_core::Method;
 use eager_lab::bench::{BenchError, Pace};
 use eager_lab::campaign::{Campaign, Trial};
+use eager_lab::judge::Kind;
 use eager_lab::report::Report;
 use eager_lab::run::{Found, Run, RunError};
+use eager_lab::suite::Suite;
 
 use crate::interrupt::Interrupt;
 use crate::session::Session;
@@ -38,6 +41,18 @@ fn find(folders: &[PathBuf]) -> anyhow::Result<Vec<Run>> {
         eprintln!("eager: left out: {why}");
     }
     Ok(runs)
+}
+
+/// Refuses methods that go by which samples are right where nobody knows: they would be full-parallel by another name.
+fn know_labels(methods: &[Method], suite: &Suite) -> Result<(), Usage> {
+    let stops = methods.iter().find(|method| matches!(method, Method::UntilRight | Method::TwoStage));
+    let unknown = suite.problems.iter().all(|problem| problem.judge.kind() == Kind::None);
+    match stops.filter(|_| unknown) {
+        Some(method) => Err(Usage(format!(
+            "{method} decides by the right answers, and nobody knows those of these problems; name a suite or a --grader that does"
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn open_session(args: &RunArgs) -> anyhow::Result<Session> {

@@ -95,11 +95,15 @@ const AXES: [Column; 5] = [
     ("variant", |line| line.variant.clone().unwrap_or_default()),
 ];
 
-const FIGURES: [Column; 9] = [
+/// The pass rate without the sequences that were given up: for comparisons where some were.
+const UNHALTED: &str = "unhalted";
+
+const FIGURES: [Column; 10] = [
     ("theta", |line| line.theta.map_or("-".to_owned(), |theta| theta.to_string())),
     ("pass@k", |line| estimate(line.pass_at_k)),
     ("cons@k", |line| estimate(line.cons_at_k)),
     ("pass rate", |line| estimate(line.pass_rate)),
+    (UNHALTED, |line| estimate(line.pass_rate_unhalted)),
     ("sequences", |line| line.sequences.map_or("-".to_owned(), |e| format!("{:.1}", e.value))),
     ("tokens", |line| line.tokens.map_or("-".to_owned(), |e| format!("{:.0}", e.value))),
     ("saved", |line| {
@@ -119,7 +123,9 @@ pub fn table(report: &Report<'_>) -> String {
     let said = same.iter().map(|(name, value)| format!("{name} {}", value(first)));
     let mut said: Vec<String> = said.filter(|text| !text.ends_with(' ')).collect();
     said.push(format!("problems {}  seeds {}", first.problems, first.seeds));
-    let columns: Vec<&Column> = own.into_iter().chain(&FIGURES).collect();
+    let halted = lines.iter().any(|line| line.pass_rate_unhalted.is_some());
+    let figures = FIGURES.iter().filter(|column| column.0 != UNHALTED || halted);
+    let columns: Vec<&Column> = own.into_iter().chain(figures).collect();
     let header: Vec<&str> = ["method"].into_iter().chain(columns.iter().map(|(name, _)| *name)).collect();
     let mut table = new_table(&header);
     for line in lines {

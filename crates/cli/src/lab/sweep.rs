@@ -6,7 +6,7 @@ use eager_lab::campaign::Trial;
 
 use super::suite::SuiteArgs;
 use super::trial::{RunArgs, Setting, Subject, Vary, suffix};
-use super::{Again, Ending, conclude, open_session, root};
+use super::{Again, Ending, conclude, know_labels, open_session, root};
 use crate::Outcome;
 use crate::args::{at_least_zero, sequences};
 use crate::interrupt::Interrupt;
@@ -46,6 +46,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     args.theta.iter().try_for_each(|&theta| args.run.rules.check(Some(theta)))?;
     let suite = args.suite.open()?;
+    know_labels(&args.method, &suite)?;
     let interrupt = Interrupt::listen()?;
     let mut session = open_session(&args.run)?;
     let subject = Subject::new(&mut session, suite, &args.run)?;

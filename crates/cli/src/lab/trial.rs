@@ -288,6 +288,7 @@ fn options(args: &RunArgs, method: Method) -> BTreeMap<String, Value> {
     }
     match method {
         Method::Esc => record(recorded(&args.baselines), &|name| name.starts_with("esc")),
+        Method::TwoStage => record(recorded(&args.baselines), &|name| name == "first-stage"),
         Method::DeepConf => record(recorded(&args.baselines), &|name| name.starts_with("deepconf")),
         _ => {}
     }

@@ -56,6 +56,21 @@ fn mistakes_in_what_varies() {
     }
 }
 
+#[test]
+fn methods_that_stop_at_the_right_answer_need_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.jsonl");
+    std::fs::write(&path, "{\"problem\": \"1 + 1?\", \"answer\": 2}\n").unwrap();
+    let suite = ["--suite", path.to_str().unwrap(), "--grader", "none", "--method"];
+    for (command, method) in [("bench", "esc,until-right"), ("sweep", "two-stage")] {
+        refused(
+            &[&[command], &suite[..], &[method]].concat(),
+            2,
+            &["decides by the right answers", "--grader"],
+        );
+    }
+}
+
 /// Also when it is told with all that led to it.
 #[test]
 fn a_reason_is_given_once() {

@@ -14,7 +14,8 @@ fn bench<'a>(out: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 fn every_method_runs_and_the_folder_holds_what_it_promises() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("all");
-    let methods = "full-parallel,eager-init,eager-adapt,eager-adapt/rerun,eager,eager/rerun,esc,deepconf";
+    let methods = "full-parallel,eager-init,eager-adapt,eager-adapt/rerun,eager,eager/rerun,eager/rerun-literal,esc,deepconf,\
+                   until-right,two-stage";
     let text = stdout(&eager(&bench(out.to_str().unwrap(), &["--method", methods])));
     for method in methods.split(',') {
         assert!(text.contains(method), "{method} is missing from\n{text}");
@@ -73,6 +74,60 @@ fn every_method_runs_and_the_folder_holds_what_it_promises() {
     }
     assert!(out.join("report.html").is_file() && out.join("report.md").is_file());
     assert!(!out.join("first-pass").exists(), "first passes are kept only while they are needed");
+}
+
+/// What labels buy can be counted from a full-parallel run of the same seed: sample i is the same sequence.
+#[test]
+fn samplers_that_know_the_labels_take_full_parallels_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("labels");
+    let methods = ["--method", "full-parallel,until-right,two-stage", "--first-stage", "2"];
+    stdout(&eager(&bench(out.to_str().unwrap(), &methods)));
+    let of = |name: &str| samples(&out.join(name));
+    let (mut early, mut spared) = (0, 0);
+    for ((full, until), staged) in of("full-parallel").iter().zip(of("until-right")).zip(of("two-stage")) {
+        let all = full["sequences"].as_array().unwrap();
+        let right = all.iter().position(|s| s["correct"] == true);
+        let until_right = &all[..right.map_or(all.len(), |at| at + 1)];
+        assert_eq!(until["sequences"].as_array().unwrap(), until_right);
+        let first_or_all = if right.is_some_and(|at| at < 2) { &all[..2] } else { &all[..] };
+        assert_eq!(staged["sequences"].as_array().unwrap(), first_or_all);
+        early += usize::from(until_right.len() < all.len());
+        spared += usize::from(first_or_all.len() < all.len());
+    }
+    assert!(early > 4 && spared > 4, "{early} {spared}");
+    let metric = |name: &str, key: &str| metrics(&out.join(name))[name][key].as_f64().unwrap();
+    for name in ["until-right", "two-stage"] {
+        assert_eq!(metric(name, "pass_at_k"), metric("full-parallel", "pass_at_k"));
+        assert!(metric(name, "tokens") < metric("full-parallel", "tokens"));
+    }
+    let manifest = std::fs::read_to_string(out.join("two-stage/run.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&manifest).unwrap();
+    assert_eq!(manifest["parameters"]["options"]["first-stage"], 2);
+}
+
+/// DeepConf as its authors ran it: the bar high and low, and the paper's consensus stop.
+#[test]
+fn deepconf_gives_up_more_with_a_higher_bar_and_stops_at_consensus() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let args = ["sweep", "--suite", "acorn", "--limit", "8", "-m", "8", "--method", "deepconf", "--out", out];
+    let vary = ["--vary", "deepconf-keep=0.9,0.1", "--vary", "deepconf-consensus=false,true", "--json"];
+    let text = stdout(&eager(&[&args[..], &vary[..]].concat()));
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let lines = report["methods"].as_array().unwrap();
+    assert_eq!(lines.len(), 4);
+    let of = |keep: &str, consensus: bool| {
+        let run = format!("deepconf_m8_temp0.6_seed0_deepconf-keep={keep}_deepconf-consensus={consensus}");
+        metrics(&folder.path().join(run))["deepconf"].clone()
+    };
+    let low = of("0.1", false);
+    assert!(low["pass_rate_unhalted"].as_f64() > low["pass_rate"].as_f64(), "{low}");
+    assert!(low["tokens"].as_u64() < of("0.9", false)["tokens"].as_u64());
+    assert_eq!(low["sequences"], 64);
+    let stopped = of("0.1", true);
+    assert!(stopped["sequences"].as_u64() < Some(64), "{stopped}");
+    assert!(lines.iter().any(|line| line["pass_rate_unhalted"]["value"].is_number()), "{text}");
 }
 
 #[test]

@@ -6,11 +6,16 @@
 //! whose group falls below the bar is halted. Votes weigh as much as the worst group. Who lies below the bar has no vote: those
 //! that were halted and, as in the authors' program, those of the warm-up.
 //!
-//! Once the bar is set no sequence depends on another, so no schedule can change what is halted.
+//! Once the bar is set no sequence depends on another, so no schedule can change what is halted. With the paper's consensus
+//! stop (its published program has none) they follow one another, and no more are begun when the weighted vote has as good as
+//! settled.
+
+use std::sync::Arc;
 
 use super::{Start, Step, Strategy, Verdict};
 use crate::entropy::{Candidate, percentile};
 use crate::tree::{SeqId, Tree};
+use crate::vote::{Answers, weighted_tally};
 
 /// How the bar is set.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,17 +26,22 @@ pub struct DeepConfOptions {
     pub keep: f64,
     /// Tokens of a group; `None`: 2,048, or a quarter of the mean length of the warm-up where that is shorter.
     pub window: Option<usize>,
+    /// Sample one by one after the warm-up, and stop when one answer has [`CONSENSUS`](Self::CONSENSUS) of the vote.
+    pub consensus: bool,
 }
 
 impl Default for DeepConfOptions {
     fn default() -> Self {
-        DeepConfOptions { warmup: None, keep: 0.9, window: None }
+        DeepConfOptions { warmup: None, keep: 0.9, window: None, consensus: false }
     }
 }
 
 impl DeepConfOptions {
     /// The authors' group. They ran sequences of tens of thousands of tokens.
     pub const WINDOW: usize = 2048;
+
+    /// The paper's share of the weighted vote from which an answer is settled.
+    pub const CONSENSUS: f64 = 0.95;
 
     /// Sequences of the warm-up, of at most `cap` in all.
     pub fn warmup(&self, cap: usize) -> usize {
@@ -115,6 +125,8 @@ impl Bar {
 pub struct DeepConf {
     options: DeepConfOptions,
     cap: usize,
+    /// Without somebody who reads answers no consensus is seen.
+    answers: Option<Arc<dyn Answers>>,
     /// Sequences that were in the tree before this strategy began.
     before: usize,
     /// By sequence, from `before` on.
@@ -123,11 +135,14 @@ pub struct DeepConf {
     bar: Option<Bar>,
     /// Votes that the grove has not been told of.
     weights: Vec<(SeqId, f32)>,
+    /// Those that weigh something.
+    votes: Vec<(SeqId, f32)>,
 }
 
 impl DeepConf {
-    pub fn new(options: DeepConfOptions, cap: usize) -> Self {
-        DeepConf { options, cap, before: 0, traces: Vec::new(), bar: None, weights: Vec::new() }
+    pub fn new(options: DeepConfOptions, cap: usize, answers: Option<Arc<dyn Answers>>) -> Self {
+        let (traces, weights, votes) = Default::default();
+        DeepConf { options, cap, answers, before: 0, traces, bar: None, weights, votes }
     }
 
     fn trace(&mut self, id: SeqId) -> &mut Trace {
@@ -138,8 +153,36 @@ impl DeepConf {
         &mut self.traces[at]
     }
 
-    /// All of the warm-up has ended: sets the bar, weighs the warm-up's votes and starts the rest.
-    fn set_bar(&mut self) -> Vec<Start> {
+    fn weigh(&mut self, id: SeqId, weight: f32) {
+        self.weights.push((id, weight));
+        if weight > 0.0 {
+            self.votes.push((id, weight));
+        }
+    }
+
+    /// Has one answer as good as all of the vote?
+    fn is_settled(&self, tree: &Tree) -> bool {
+        let Some(reader) = &self.answers else { return false };
+        let paths: Vec<_> = self.votes.iter().map(|&(id, _)| tree.path(id)).collect();
+        let answers = reader.answers(&paths);
+        let ballots = answers.iter().zip(&self.votes);
+        let votes = weighted_tally(ballots.map(|(answer, &(_, weight))| (answer.as_deref(), weight)));
+        let all: f64 = votes.iter().map(|v| v.weight).sum();
+        votes.first().is_some_and(|first| first.weight >= DeepConfOptions::CONSENSUS * all)
+    }
+
+    /// What follows the warm-up: all that is left, or the next while there is no consensus.
+    fn rest(&self, tree: &Tree) -> Vec<Start> {
+        let left = (self.before + self.cap).saturating_sub(tree.len());
+        match self.options.consensus {
+            false => vec![Start::Root; left],
+            true if left > 0 && !self.is_settled(tree) => vec![Start::Root],
+            true => Vec::new(),
+        }
+    }
+
+    /// All of the warm-up has ended: sets the bar and weighs the warm-up's votes.
+    fn set_bar(&mut self) {
         let window = self.options.window(self.traces.iter().map(|t| t.tokens.len()));
         let worst: Vec<f32> = self.traces.iter().map(|t| t.regrouped(window).worst()).collect();
         let percent = 100.0 * (1.0 - self.options.keep);
@@ -147,10 +190,10 @@ impl DeepConf {
         let least = percentile(&worst, percent).unwrap_or(f64::NEG_INFINITY) as f32;
         let bar = Bar { window, least };
         self.bar = Some(bar);
-        self.weights.extend((self.before..).map(SeqId).zip(worst.iter().map(|&worst| bar.weigh(worst))));
-        let rest = self.cap.saturating_sub(self.traces.len());
+        for (id, worst) in (self.before..).map(SeqId).zip(worst) {
+            self.weigh(id, bar.weigh(worst));
+        }
         self.traces.iter_mut().for_each(|t| *t = Trace::default());
-        vec![Start::Root; rest]
     }
 }
 
@@ -176,11 +219,14 @@ impl Strategy for DeepConf {
     fn ended(&mut self, tree: &Tree, id: SeqId) -> Vec<Start> {
         if let Some(bar) = self.bar {
             let trace = std::mem::take(self.trace(id));
-            self.weights.push((id, bar.weigh(trace.worst())));
+            self.weigh(id, bar.weigh(trace.worst()));
+            return if self.options.consensus { self.rest(tree) } else { Vec::new() };
+        }
+        if tree.live().any(|id| id.0 >= self.before) {
             return Vec::new();
         }
-        let running = tree.live().any(|id| id.0 >= self.before);
-        if running { Vec::new() } else { self.set_bar() }
+        self.set_bar();
+        self.rest(tree)
     }
 
     fn weights(&mut self) -> Vec<(SeqId, f32)> {
@@ -218,9 +264,9 @@ mod tests {
         // Of warm-ups with these confidences, 0.1 keeps the best alone and 1 keeps all.
         for (keep, weights) in [(1.0, [1.0, 3.0, 2.0]), (0.5, [0.0, 3.0, 2.0]), (0.1, [0.0, 3.0, 0.0])] {
             let options = DeepConfOptions { keep, window: Some(1), ..DeepConfOptions::default() };
-            let mut strategy = DeepConf::new(options, 6);
+            let mut strategy = DeepConf::new(options, 6, None);
             strategy.traces = [1.0, 3.0, 2.0].map(|c| Trace { tokens: vec![c], ..Trace::default() }).into();
-            assert_eq!(strategy.set_bar().len(), 3);
+            strategy.set_bar();
             let told: Vec<f32> = strategy.weights().into_iter().map(|(_, weight)| weight).collect();
             assert_eq!(told, weights, "{keep}");
         }

@@ -8,6 +8,7 @@ mod esc;
 mod full_parallel;
 mod init;
 mod regrow;
+mod until_right;
 
 use std::fmt;
 
@@ -16,6 +17,7 @@ pub use esc::{Esc, EscOptions};
 pub use full_parallel::FullParallel;
 pub use init::{CapRule, Forking, Init};
 pub use regrow::{Preference, Regrow, Regrowing};
+pub use until_right::UntilRight;
 
 use crate::entropy::Candidate;
 use crate::tree::{SeqId, Tree};

@@ -207,7 +207,7 @@ proptest! {
 
     #[test]
     fn methods_without_a_second_pass_are_left_alone(case in cases(3)) {
-        for method in [Method::FullParallel, Method::EagerInit] {
+        for method in Method::ALL.into_iter().filter(|method| !method.has_second_pass()) {
             let first = case.first_pass(method, Schedule::PAPER, &mut ());
             prop_assert_eq!(&case.second_pass(method, Schedule::PAPER, &first, &mut ()), &first);
         }

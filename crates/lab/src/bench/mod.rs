@@ -46,7 +46,7 @@ pub type Speller = Arc<dyn Fn(&[Token]) -> Result<String, Unspelled> + Send + Sy
 pub struct Unspelled(pub String);
 
 impl Task {
-    /// Methods that look at answers while they go on (ESC) get to read them.
+    /// Methods that look at answers while they go on (ESC, until-right) get to read them.
     pub fn new(problem: Problem, prompt: Prompt, spell: Speller) -> Self {
         let answers = Reader { problem: problem.clone(), spell };
         Task { problem, prompt: Prompt { answers: Some(Arc::new(answers)), ..prompt }, secret: false }
@@ -70,6 +70,16 @@ impl Answers for Reader {
         // What cannot be read has no answer. The run ends for the same reason, when it comes to write its texts down.
         let spelled: Result<Vec<String>, _> = paths.iter().map(|path| (self.spell)(path)).collect();
         spelled.map_or_else(|_| vec![None; paths.len()], |responses| self.problem.judge.answers(&responses))
+    }
+
+    fn right(&self, paths: &[Vec<Token>]) -> Vec<bool> {
+        // What cannot be judged is not right. The run ends for the same reason, when it comes to grade the whole tree.
+        let spelled: Option<Vec<String>> = paths.iter().map(|path| (self.spell)(path).ok()).collect();
+        let graded = spelled.and_then(|responses| self.problem.grade_all(&responses).ok());
+        graded.map_or_else(
+            || vec![false; paths.len()],
+            |graded| graded.iter().map(|grade| grade.correct == Some(true)).collect(),
+        )
     }
 }
 
@@ -306,6 +316,7 @@ fn grade(task: &Task, tree: &Tree, texts: &[String], stop: &AtomicBool) -> Resul
         answers: verdicts.iter().zip(&given).map(|(v, &given)| v.answer.clone().filter(|_| given)).collect(),
         correct: verdicts.iter().zip(&given).map(|(v, &given)| given && v.correct.unwrap_or(false)).collect(),
         weights: tree.weights(),
+        halted: tree.halted(),
         tokens: tree.tokens_generated(),
     })
 }

@@ -73,10 +73,25 @@ fn of_subject(report: &Report, at: usize) -> Vec<String> {
         return alone.map(|(name, pass)| format!("{place}{name} has pass@k {pass}.")).into_iter().collect();
     };
     let mut sentences = vec![format!("{place}{}", against(strongest))];
+    if names::base(&strongest.method) == "eager" {
+        sentences.extend(with_labels(&lines));
+    }
     if report.subjects().len() == 1 && !std::ptr::eq(*thriftiest, *strongest) {
         sentences.push(against(thriftiest));
     }
     sentences
+}
+
+/// What else the labels buy that full EAGer knows.
+fn with_labels(lines: &[&Line]) -> Option<String> {
+    let said = |line: &&Line| {
+        let (pass, saved) = (line.pass_at_k?, line.against.and_then(|a| a.saved)?);
+        let (name, spent) = (names::method(&line.method), percent(1.0 - saved.value));
+        Some(format!("{name} has pass@k {} with {spent} of full-parallel's tokens", share(pass.value)))
+    };
+    let samplers = lines.iter().filter(|line| ["until-right", "two-stage"].contains(&line.method.as_str()));
+    let said: Vec<String> = samplers.filter_map(said).collect();
+    (!said.is_empty()).then(|| format!("With the labels that it knows, {}.", list(&said)))
 }
 
 /// One method beside full-parallel.

@@ -36,6 +36,8 @@ pub struct Line {
     pub pass_at_k: Option<Estimate>,
     pub cons_at_k: Option<Estimate>,
     pub pass_rate: Option<Estimate>,
+    /// Without the sequences that the method gave up; `None` where it gave up none.
+    pub pass_rate_unhalted: Option<Estimate>,
     /// Sequences of one prompt.
     pub sequences: Option<Estimate>,
     /// Tokens of the whole suite.
@@ -115,6 +117,11 @@ impl Line {
             pass_at_k: mean(&graded, |s| s.pass),
             cons_at_k: mean(&graded, |s| s.cons),
             pass_rate: mean(&graded, |s| s.rate),
+            pass_rate_unhalted: graded
+                .iter()
+                .any(|s| s.halted)
+                .then(|| mean(&graded, |s| s.rate_unhalted))
+                .flatten(),
             sequences: mean(&all, |s| s.sequences),
             tokens: mean(&all, |s| s.tokens).map(|e| e.scaled(all.len() as f64)),
             tokens_distinct: mean(&all, |s| s.distinct).map(|e| e.scaled(all.len() as f64)),

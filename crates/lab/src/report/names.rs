@@ -4,8 +4,10 @@ use eager_core::Profile;
 
 pub const FULL_PARALLEL: &str = "full-parallel";
 
-/// Methods in the order of the paper's tables: the baseline, what others do, then EAGer from the cheapest to the fullest.
-const METHODS: [&str; 6] = [FULL_PARALLEL, "esc", "deepconf", "eager-init", "eager-adapt", "eager"];
+/// Methods in the order of the paper's tables: the baseline, what others do (without labels, then with), then EAGer from the
+/// cheapest to the fullest.
+const METHODS: [&str; 8] =
+    [FULL_PARALLEL, "esc", "deepconf", "until-right", "two-stage", "eager-init", "eager-adapt", "eager"];
 
 /// Suites in the order of the paper's tables.
 const SUITES: [(&str, &str); 5] = [
@@ -43,6 +45,8 @@ pub fn method(name: &str) -> String {
         FULL_PARALLEL => "Full parallel",
         "esc" => "ESC",
         "deepconf" => "DeepConf",
+        "until-right" => "Until right",
+        "two-stage" => "Two-stage",
         "eager-init" => "EAGer-init",
         "eager-adapt" => "EAGer-adapt",
         "eager" => "EAGer",
@@ -65,6 +69,8 @@ pub fn colour(method: &str) -> &'static str {
         (FULL_PARALLEL, _) => "--full-parallel",
         ("esc", _) => "--esc",
         ("deepconf", _) => "--deepconf",
+        ("until-right", _) => "--until-right",
+        ("two-stage", _) => "--two-stage",
         ("eager-init", _) => "--init",
         ("eager-adapt", false) => "--adapt",
         ("eager-adapt", true) => "--adapt-regrow",

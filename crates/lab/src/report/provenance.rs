@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use eager_core::Method;
 use serde_json::Value;
 
 use crate::report::format::{plural, setting};
@@ -31,7 +32,7 @@ pub fn definitions(report: &Report) -> Vec<(&'static str, String)> {
                     tables::unanswered(report)
                 ),
         ),
-        ("pass rate", sentence(tables::RATE)),
+        ("pass rate", sentence(tables::RATE) + " Unhalted: " + tables::RATE_UNHALTED + "."),
         ("sequences", sentence(tables::SEQUENCES)),
         ("ties", sentence(tables::TIES) + " With several seeds, the average of the runs."),
         ("tokens", sentence(tables::TOKENS) + " With several seeds, the average of the runs."),
@@ -42,6 +43,15 @@ pub fn definitions(report: &Report) -> Vec<(&'static str, String)> {
         ),
         ("saved", sentence(tables::SAVED)),
     ];
+    if lines.iter().any(|l| l.method.parse().is_ok_and(Method::needs_labels)) {
+        all.push((
+            "labels",
+            "EAGer (not init, not adapt), until-right and two-stage decide by which sequences are right. Their pass@k at so many \
+             tokens is only to be compared among them. Who stops at the first right sequence has few wrong ones, so their cons@k \
+             and pass rate say nothing of what a vote without labels would find."
+                .to_owned(),
+        ));
+    }
     if lines.iter().any(|l| l.equal_tokens.is_some()) {
         all.push((
             "equal tokens",

@@ -13,7 +13,8 @@ use crate::report::{Report, names};
 
 pub const PASS: &str = "share of problems with at least one correct sequence";
 pub const CONS: &str = "share of problems whose majority answer is correct";
-pub const RATE: &str = "mean over problems of the share of correct sequences";
+pub const RATE: &str = "mean over problems of the share of correct sequences; one that was given up is wrong";
+pub const RATE_UNHALTED: &str = "the same without the sequences that were given up";
 pub const SEQUENCES: &str = "mean number of sequences of a problem";
 pub const TOKENS: &str = "tokens decoded for the whole suite, shared beginnings once";
 pub const DISTINCT: &str = "tokens had each distinct prefix of a problem's sequences been decoded once";
@@ -105,7 +106,7 @@ fn performance(report: &Report, at: usize) -> Table {
         title: format!("{} on {}", subject.model, names::suite(&subject.suite)),
         note: note.trim().to_owned(),
         groups: vec![
-            (String::new(), 7),
+            (String::new(), 8),
             ("tokens".to_owned(), 3),
             ("full-parallel at equal tokens".to_owned(), 3),
             ("at equal tokens, shared".to_owned(), 2),
@@ -132,6 +133,7 @@ fn measured() -> Vec<Column> {
         Column::number("cons@k", CONS, Some(Better::More)),
         Column::number("ties", TIES, None),
         Column::number("pass rate", RATE, Some(Better::More)),
+        Column::number("unhalted", RATE_UNHALTED, None),
         Column::number("sequences", SEQUENCES, None),
         Column::number("tokens", TOKENS, Some(Better::Less)),
         Column::number("distinct", DISTINCT, None),
@@ -154,6 +156,7 @@ fn measured_entries(report: &Report, line: &Line) -> Vec<Entry> {
         Entry::estimate(line.cons_at_k, share).quoting(quoted(|q| q.cons_at_k), two),
         ties_entry(line),
         Entry::estimate(line.pass_rate, share).quoting(quoted(|q| q.pass_rate), two),
+        Entry::estimate(line.pass_rate_unhalted, share),
         Entry::estimate(line.sequences, decimal).quoting(quoted(|q| q.sequences), decimal),
         Entry::estimate(line.tokens, count).quoting(quoted(|q| q.tokens), count),
         Entry::estimate(line.tokens_distinct, count),

@@ -90,6 +90,7 @@ impl Sample {
             answers: self.sequences.iter().map(|s| s.answer.clone()).collect(),
             correct: self.sequences.iter().map(|s| s.correct.unwrap_or(false)).collect(),
             weights: self.weights(),
+            halted: self.sequences.iter().map(|s| s.finish == Some(Finish::Halted)).collect(),
             tokens: self.sequences.iter().map(|s| s.tokens.len()).sum(),
         }
     }

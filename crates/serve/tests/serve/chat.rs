@@ -81,6 +81,30 @@ async fn the_same_seed_gives_the_same_answer_whatever_else_is_running() {
     assert_ne!(contents(&alone), contents(&another));
 }
 
+/// With the right answer in the request there is no need to go on once it is found.
+#[tokio::test]
+async fn labels_end_the_sampling() {
+    let service = Service::start();
+    let ask = |eager: Value| service.chat(json!({"n": 8, "seed": 4, "eager": eager}));
+    let full = ask(json!({"method": "full-parallel", "answer": "68"})).await;
+    let choices = full["eager"]["choices"].as_array().unwrap();
+    let first = choices.iter().position(|c| c["answer"].is_string()).expect("somebody answers");
+    // What acorn gives as an answer is taken for the right one.
+    let answer = &choices[first]["answer"];
+    let told = ask(json!({"method": "full-parallel", "answer": answer})).await;
+    let right =
+        told["eager"]["choices"].as_array().unwrap().iter().position(|c| c["correct"] == true).unwrap();
+    let until = ask(json!({"method": "until-right", "answer": answer})).await;
+    assert_eq!(until["eager"]["sequences"], right + 1);
+    let contents = |answer: &Value, most: usize| {
+        let choices = answer["choices"].as_array().unwrap().iter().take(most);
+        choices.map(|c| c["message"]["content"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(contents(&until, 8), contents(&full, right + 1));
+    let staged = ask(json!({"method": "two-stage", "answer": answer})).await;
+    assert_eq!(staged["eager"]["sequences"], if right < 2 { 2 } else { 8 });
+}
+
 #[tokio::test]
 async fn methods_and_votes() {
     let service = Service::start();
@@ -100,6 +124,8 @@ async fn methods_and_votes() {
         ),
         (json!({"method": "esc"}), 6, "esc"),
         (json!({"method": "deepconf"}), 6, "deepconf"),
+        (json!({"method": "until-right", "answer": "-1"}), 6, "until-right"),
+        (json!({"method": "two-stage", "answer": "-1"}), 6, "two-stage"),
         (json!({"vote": "majority"}), 1, "eager-init"),
     ];
     for (eager, most, method) in cases {
@@ -107,7 +133,7 @@ async fn methods_and_votes() {
         let choices = answer["choices"].as_array().unwrap();
         assert!((1..=most).contains(&choices.len()), "{method}: {} sequences", choices.len());
         assert_eq!(answer["eager"]["method"], method);
-        if method == "full-parallel" {
+        if ["full-parallel", "until-right", "two-stage"].contains(&method) {
             assert_eq!(choices.len(), 6);
             assert_eq!(answer["eager"]["tokens_decoded"], answer["eager"]["tokens_full_parallel"]);
         }

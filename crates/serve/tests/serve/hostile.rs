@@ -66,6 +66,7 @@ async fn what_makes_no_sense_is_refused_with_a_reason() {
         ("theta that nothing reaches", with(r#""eager":{"theta":3.5}"#)),
         ("theta = -1", with(r#""eager":{"theta":-1}"#)),
         ("eager without the answer", with(r#""eager":{"method":"eager"}"#)),
+        ("until-right without the answer", with(r#""eager":{"method":"until-right"}"#)),
         ("a second pass of none", with(r#""eager":{"method":"esc","reallocation":"rerun"}"#)),
         ("a misspelt field", with(r#""eager":{"thata":1}"#)),
         ("a prompt beyond the context", chat(&long, json!({})).to_string().into_bytes()),

@@ -35,6 +35,7 @@ fn write_of(folder: &Path, id: &str, suite: &str) -> Sample {
         answers: tree.ids().map(|id| Some(format!("{}", id.0 / 2))).collect(),
         correct: vec![false; tree.len()],
         weights: Vec::new(),
+        halted: Vec::new(),
         tokens: tree.tokens_generated(),
     };
     let manifest = Manifest {

@@ -1,5 +1,7 @@
 //! ESC and DeepConf, written down from their papers: whole sequences one after another, every mean taken anew.
 
+use std::collections::HashMap;
+
 use eager_core::{Candidate, Token};
 
 use super::{Generated, Path, sampled_path};
@@ -78,6 +80,19 @@ fn percentile(values: &[f32], percent: f64) -> f32 {
     (below + (above - below) * rank.fract()) as f32
 }
 
+/// beta = V(a) / sum of V reaches 0.95, where V(a) sums the weights of the sequences with answer a.
+fn is_settled(found: &Confident, bar: f32) -> bool {
+    let mut votes: HashMap<Token, f64> = HashMap::new();
+    for (path, &weight) in found.all.paths.iter().zip(&found.weights) {
+        // Settled: who lies below the bar has no vote, and a weight of nothing is none.
+        if let (Some(answer), true) = (answer(&path.tokens), weight >= bar && weight > 0.0) {
+            *votes.entry(answer).or_default() += f64::from(weight);
+        }
+    }
+    let all: f64 = votes.values().sum();
+    votes.values().any(|vote| *vote >= 0.95 * all)
+}
+
 /// DeepConf online: a warm-up, a bar, and the rest under it.
 pub fn deepconf(case: &Case, prompt: usize) -> Confident {
     let (m, options) = (case.forking.cap, case.deepconf);
@@ -96,6 +111,9 @@ pub fn deepconf(case: &Case, prompt: usize) -> Confident {
     let bar = percentile(&found.weights, 100.0 * (1.0 - options.keep));
 
     for root in warmup..m {
+        if options.consensus && case.reads_answers && is_settled(&found, bar) {
+            break;
+        }
         let fails = |path: &[Token]| {
             let confidences = token_confidences(case, prompt, path);
             confidences.len() >= window && mean(&confidences[confidences.len() - window..]) < bar

@@ -23,6 +23,7 @@ pub struct Case {
     pub regrowing: Regrowing,
     pub esc: EscOptions,
     pub deepconf: DeepConfOptions,
+    pub first_stage: Option<usize>,
     pub prompts: usize,
     /// Does anybody read answers while the prompts grow?
     pub reads_answers: bool,
@@ -35,6 +36,10 @@ struct LastToken;
 impl Answers for LastToken {
     fn answers(&self, paths: &[Vec<Token>]) -> Vec<Option<String>> {
         paths.iter().map(|path| answer(path).map(|token| token.to_string())).collect()
+    }
+
+    fn right(&self, paths: &[Vec<Token>]) -> Vec<bool> {
+        paths.iter().map(|path| is_answer(path)).collect()
     }
 }
 
@@ -52,6 +57,7 @@ impl Case {
             regrowing: self.regrowing,
             esc: self.esc,
             deepconf: self.deepconf,
+            first_stage: self.first_stage,
             ..Plan::new(self.script.seed, self.forking.clone())
         }
     }
@@ -211,7 +217,12 @@ fn deepconfs() -> impl Strategy<Value = DeepConfOptions> {
     let warmup = prop_oneof![Just(None), (1usize..5).prop_map(Some)];
     let keep = prop_oneof![Just(0.9), Just(0.1), Just(0.5), 0.0..=1.0];
     let window = prop_oneof![Just(None), (1usize..8).prop_map(Some)];
-    (warmup, keep, window).prop_map(|(warmup, keep, window)| DeepConfOptions { warmup, keep, window })
+    (warmup, keep, window, any::<bool>()).prop_map(|(warmup, keep, window, consensus)| DeepConfOptions {
+        warmup,
+        keep,
+        window,
+        consensus,
+    })
 }
 
 /// Cases with up to `prompts` prompts. Draws come from the paths.
@@ -222,8 +233,9 @@ pub fn cases(prompts: usize) -> impl Strategy<Value = Case> {
         patience,
         draws: Draws::FromPath,
     });
-    (script, settings(), forkings(), regrowings(), escs(), deepconfs(), 1..=prompts).prop_map(
-        |(script, settings, forking, regrowing, esc, deepconf, prompts)| Case {
+    let first_stage = prop_oneof![Just(None), (1usize..9).prop_map(Some)];
+    (script, settings(), forkings(), regrowings(), escs(), (deepconfs(), first_stage), 1..=prompts).prop_map(
+        |(script, settings, forking, regrowing, esc, (deepconf, first_stage), prompts)| Case {
             script,
             settings,
             forking,
@@ -231,6 +243,7 @@ pub fn cases(prompts: usize) -> impl Strategy<Value = Case> {
             regrowing,
             esc,
             deepconf,
+            first_stage,
             prompts,
             reads_answers: true,
         },
