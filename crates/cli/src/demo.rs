@@ -1,7 +1,6 @@
 //! `eager demo`: every method on the embedded model and its problems.
 
 use clap::Args as ClapArgs;
-use comfy_table::Table;
 use eager_acorn::Family;
 use eager_core::{Method, Metrics, Outcome as Graded, Prompt, Reallocation};
 use eager_lab::judge::Judge;
@@ -11,10 +10,11 @@ use serde::Serialize;
 use crate::args::{BudgetArgs, ChatArgs, EngineArgs, ForkingArgs, RemoteArgs, SamplingArgs, at_least_one};
 use crate::compare::{Comparison, Line, Run, Task, full_parallel, grade, lines};
 use crate::interrupt::Interrupt;
+use crate::lab::report::SHARED;
 use crate::picture::{self, Detail};
 use crate::progress::Progress;
 use crate::session::Session;
-use crate::table::new_table;
+use crate::table::Table;
 use crate::{Outcome, Usage, print};
 
 /// Sampling, what others do to spend less (without labels, then with), and EAGer in its ways.
@@ -78,6 +78,9 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
         print_json(args, &tasks, &runs)?;
     } else {
         print(&table(&lines(&runs), tasks.len()).to_string())?;
+        if full_parallel(&runs).is_some() {
+            print(SHARED)?;
+        }
         if let (true, Some(full)) = (whole, full_parallel(&runs)) {
             print(&format!("\n{}\n", families(&tasks, &runs, full)))?;
             print(&picture(args, &mut session, &tasks, full, &interrupt)?)?;
@@ -120,7 +123,7 @@ fn percent(share: f64) -> String {
 }
 
 fn table(lines: &[Line], prompts: usize) -> Table {
-    let mut table = new_table(&[
+    let mut table = Table::new(&[
         "method",
         "theta",
         "pass@k",
@@ -128,10 +131,13 @@ fn table(lines: &[Line], prompts: usize) -> Table {
         "pass rate",
         "sequences",
         "tokens",
+        "distinct",
         "saved",
         "equal tokens",
+        "shared",
         "seconds",
-    ]);
+    ])
+    .sparing(&["seconds", "pass rate", "sequences", "theta", "cons@k", "shared", "distinct"]);
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     for line in lines {
         let m = &line.metrics;
@@ -145,8 +151,10 @@ fn table(lines: &[Line], prompts: usize) -> Table {
             format!("{:.3}", m.pass_rate),
             m.sequences.to_string(),
             m.tokens.to_string(),
+            m.tokens_distinct.to_string(),
             or_dash(line.token_share.map(|share| percent(1.0 - share))),
             or_dash(line.full_parallel_at_equal_tokens.map(|p| format!("{p:.3}"))),
+            or_dash(line.full_parallel_at_equal_tokens_shared.map(|p| format!("{p:.3}"))),
             format!("{:.1}", m.seconds),
         ]);
     }
@@ -157,7 +165,7 @@ fn table(lines: &[Line], prompts: usize) -> Table {
 fn families(tasks: &[Task], runs: &[Run], full: &Run) -> Table {
     let mut header = vec!["pass@k (tokens)"];
     header.extend(Family::ALL.map(Family::name));
-    let mut table = new_table(&header);
+    let mut table = Table::new(&header);
     let of = |run: &Run, family: Family| {
         let outcomes =
             run.outcomes.iter().zip(tasks).filter(|(_, t)| t.family == family.name()).map(|(o, _)| o.clone());

@@ -5,6 +5,8 @@ use std::fmt::Write;
 use console::style;
 use eager_core::{Finish, Outcome, SeqId, Sequence, Token, Tree};
 
+use crate::table::width;
+
 /// How much of a sequence's text to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
@@ -123,9 +125,4 @@ fn mark(line: &str, inside: &mut bool) -> String {
         }
     }
     out
-}
-
-/// The width of the terminal; 110 where there is none.
-fn width() -> usize {
-    console::Term::stdout().size_checked().map_or(110, |(_, columns)| columns.into())
 }

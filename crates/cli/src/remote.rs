@@ -1,13 +1,12 @@
 //! `eager remote`: servers, and whether they are fit for trees.
 
 use clap::{Args, Subcommand};
-use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
 use console::style;
 use eager_remote::{Check, Finding, Verdict};
 use serde_json::{Value, json};
 
 use crate::args::RemoteArgs;
+use crate::table::new_list;
 use crate::{Outcome, Usage, print};
 
 #[derive(Debug, Subcommand)]
@@ -52,8 +51,7 @@ pub fn run(command: &Command) -> anyhow::Result<Outcome> {
 fn described(url: &str, check: &Check) -> String {
     let context = check.context.map_or(String::new(), |context| format!(", {context} tokens each"));
     let head = format!("{url}: {} serving {}", check.dialect, check.model);
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    let mut table = new_list();
     for finding in &check.findings {
         table.add_row([mark(finding.verdict), finding.about.to_owned(), text(finding)]);
     }

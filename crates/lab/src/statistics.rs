@@ -9,6 +9,11 @@
 //! which takes the difficulty of the problems out of the difference.
 //!
 //! The draws are a function of a fixed seed, so a report of the same runs has the same intervals to the last digit.
+//!
+//! Drawing cannot show what it never saw: of 4 problems of which 4 are solved, every draw solves all. So a share that is 0 or
+//! 1, or of fewer than 30 problems, has Wilson's interval (1927) instead, and a difference of such shares Newcombe's, which
+//! puts two of Wilson's together for paired data (1998, his method 10). A problem that counts in part, as an average over
+//! seeds, is taken as the same part of a problem.
 
 use eager_core::Key;
 use serde::{Deserialize, Serialize};
@@ -18,12 +23,26 @@ pub const RESAMPLES: usize = 2000;
 /// The share of draws that an interval holds.
 pub const LEVEL: f64 = 0.95;
 const SEED: u64 = 1979;
+/// Fewer problems than this are too few to draw shares from.
+pub const FEW: usize = 30;
+/// The normal distribution's quantile that leaves 2.5% above it.
+const Z: f64 = 1.959_963_984_540_054;
 
-/// The middle of what the bootstrap saw.
+/// How an interval was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IntervalKind {
+    Bootstrap,
+    Wilson,
+    Newcombe,
+}
+
+/// Where the number lies for 95% of the sets of problems that could have been there.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub low: f64,
     pub high: f64,
+    pub kind: IntervalKind,
 }
 
 impl Interval {
@@ -31,15 +50,10 @@ impl Interval {
         (self.low..=self.high).contains(&value)
     }
 
-    /// Half its width.
-    pub fn reach(&self) -> f64 {
-        (self.high - self.low) / 2.0
-    }
-
     /// The same interval on a scale that is `by` times as fine.
     fn scaled(self, by: f64) -> Self {
         let (a, b) = (self.low * by, self.high * by);
-        Interval { low: a.min(b), high: a.max(b) }
+        Interval { low: a.min(b), high: a.max(b), ..self }
     }
 }
 
@@ -113,7 +127,8 @@ impl Bootstrap {
         let mut seen: Vec<f64> = self.draws.chunks(self.problems).filter_map(statistic).collect();
         seen.sort_by(f64::total_cmp);
         let tail = (1.0 - LEVEL) / 2.0;
-        Some(Interval { low: quantile(&seen, tail)?, high: quantile(&seen, 1.0 - tail)? })
+        let (low, high) = (quantile(&seen, tail)?, quantile(&seen, 1.0 - tail)?);
+        Some(Interval { low, high, kind: IntervalKind::Bootstrap })
     }
 
     /// The mean over problems.
@@ -131,6 +146,31 @@ impl Bootstrap {
         self.check(ours);
         self.check(theirs);
         self.mean(&ours.iter().zip(theirs).map(|(a, b)| a - b).collect::<Vec<_>>())
+    }
+
+    /// The share of problems for which something holds.
+    pub fn share(&self, values: &[f64]) -> Option<Estimate> {
+        self.check(values);
+        let value = mean(values)?;
+        let is_extreme = !(1e-9..=1.0 - 1e-9).contains(&value);
+        match values.len() < FEW || is_extreme {
+            true => Some(Estimate { value, interval: Some(wilson(value, values.len())) }),
+            false => self.mean(values),
+        }
+    }
+
+    /// The difference of two such shares, problem by problem.
+    pub fn share_difference(&self, ours: &[f64], theirs: &[f64]) -> Option<Estimate> {
+        self.check(ours);
+        self.check(theirs);
+        let value = mean(ours)? - mean(theirs)?;
+        // Where no problem differs from the others, neither does any draw.
+        let mut differences = ours.iter().zip(theirs).map(|(a, b)| a - b);
+        let varies = differences.any(|difference| (difference - value).abs() > 1e-9);
+        match varies && ours.len() >= FEW {
+            true => self.difference(ours, theirs),
+            false => Some(Estimate { value, interval: Some(newcombe(ours, theirs)) }),
+        }
     }
 
     /// The ratio of two sums over the same problems, such as the tokens of two methods.
@@ -152,6 +192,47 @@ impl Bootstrap {
 
     fn check(&self, values: &[f64]) {
         assert_eq!(values.len(), self.problems, "one value for each problem");
+    }
+}
+
+/// The score interval of a share of so many problems.
+fn wilson(share: f64, problems: usize) -> Interval {
+    let n = problems as f64;
+    let share = share.clamp(0.0, 1.0);
+    let shrunk = 1.0 + Z * Z / n;
+    let middle = (share + Z * Z / (2.0 * n)) / shrunk;
+    let reach = Z / shrunk * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
+    Interval {
+        low: (middle - reach).clamp(0.0, share),
+        high: (middle + reach).clamp(share, 1.0),
+        kind: IntervalKind::Wilson,
+    }
+}
+
+/// The interval of the difference of two shares of the same problems.
+fn newcombe(ours: &[f64], theirs: &[f64]) -> Interval {
+    let n = ours.len() as f64;
+    // Both, only ours, only theirs, neither.
+    let (mut both, mut only_ours, mut only_theirs, mut neither) = (0.0, 0.0, 0.0, 0.0);
+    for (a, b) in ours.iter().zip(theirs) {
+        both += a * b;
+        only_ours += a * (1.0 - b);
+        only_theirs += (1.0 - a) * b;
+        neither += (1.0 - a) * (1.0 - b);
+    }
+    let (a, b) = ((both + only_ours) / n, (both + only_theirs) / n);
+    let (of_a, of_b) = (wilson(a, ours.len()), wilson(b, ours.len()));
+    let margins = (a * (1.0 - a) * b * (1.0 - b)).sqrt() * n * n;
+    let together = both * neither - only_ours * only_theirs;
+    // What few problems have in common may be chance.
+    let together = if together > 0.0 { (together - n / 2.0).max(0.0) } else { together };
+    let correlation = if margins > 0.0 { together / margins } else { 0.0 };
+    let apart = |x: f64, y: f64| (x * x - 2.0 * correlation * x * y + y * y).max(0.0).sqrt();
+    let difference = a - b;
+    Interval {
+        low: (difference - apart(a - of_a.low, of_b.high - b)).max(-1.0),
+        high: (difference + apart(of_a.high - a, b - of_b.low)).min(1.0),
+        kind: IntervalKind::Newcombe,
     }
 }
 
@@ -200,7 +281,7 @@ mod tests {
             let (below, above) = (seen[rank as usize], seen[(rank as usize + 1).min(seen.len() - 1)]);
             below * (1.0 - rank.fract()) + above * rank.fract()
         };
-        Interval { low: at(0.025), high: at(0.975) }
+        Interval { low: at(0.025), high: at(0.975), kind: IntervalKind::Bootstrap }
     }
 
     #[test]
@@ -229,7 +310,8 @@ mod tests {
     fn the_interval_of_a_mean_is_about_two_standard_errors_wide() {
         let values: Vec<f64> = (0..400).map(|i| f64::from(i % 2)).collect();
         let estimate = Bootstrap::new(400).mean(&values).unwrap();
-        let reach = estimate.interval.unwrap().reach();
+        let Interval { low, high, .. } = estimate.interval.unwrap();
+        let reach = (high - low) / 2.0;
         assert!((reach - 1.96 * 0.5 / 20.0).abs() < 0.004, "{reach}");
     }
 
@@ -241,6 +323,56 @@ mod tests {
         let apart = bootstrap.mean(&ours).unwrap().interval.unwrap();
         assert!(apart.contains(bootstrap.mean(&theirs).unwrap().value), "unpaired intervals overlap");
         assert!(bootstrap.difference(&ours, &theirs).unwrap().interval.unwrap().low > 0.0);
+    }
+
+    /// The examples of Wilson's and Newcombe's intervals in Newcombe (1998): 81 of 263, 15 of 148, 0 of 20 and 1 of 29; and
+    /// of 50 pairs 36 both, 12 only the one and 2 only the other.
+    #[test]
+    fn few_problems_have_the_intervals_of_the_literature() {
+        for (right, n, low, high) in [
+            (81.0, 263, 0.2553, 0.3662),
+            (15.0, 148, 0.0624, 0.1605),
+            (0.0, 20, 0.0, 0.1611),
+            (1.0, 29, 0.0061, 0.1718),
+        ] {
+            let Interval { low: l, high: h, .. } = wilson(right / n as f64, n);
+            assert!((l - low).abs() < 5e-5 && (h - high).abs() < 5e-5, "{right} of {n}: {l} to {h}");
+        }
+        let pairs = |counts: [usize; 4]| -> (Vec<f64>, Vec<f64>) {
+            let cells = [(1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0)];
+            cells.into_iter().zip(counts).flat_map(|(pair, n)| vec![pair; n]).unzip()
+        };
+        let (ours, theirs) = pairs([36, 12, 2, 0]);
+        let Interval { low, high, .. } = newcombe(&ours, &theirs);
+        assert!((low - 0.0569).abs() < 5e-5 && (high - 0.3404).abs() < 5e-5, "{low} to {high}");
+    }
+
+    #[test]
+    fn all_of_a_few_is_not_certainty() {
+        let four = Bootstrap::new(4).share(&[1.0; 4]).unwrap();
+        let interval = four.interval.unwrap();
+        assert_eq!((four.value, interval.high, interval.kind), (1.0, 1.0, IntervalKind::Wilson));
+        assert!((interval.low - 0.5101).abs() < 5e-5, "{interval:?}");
+        let one = Bootstrap::new(1).share(&[0.0]).unwrap().interval.unwrap();
+        assert!((one.high - 0.7935).abs() < 5e-5, "{one:?}");
+        // The same of each problem is no certainty either.
+        let same = Bootstrap::new(4).share_difference(&[1.0; 4], &[1.0; 4]).unwrap();
+        let interval = same.interval.unwrap();
+        assert_eq!((same.value, interval.kind), (0.0, IntervalKind::Newcombe));
+        assert!(interval.low < -0.4 && interval.high > 0.4, "{interval:?}");
+        assert_eq!(Bootstrap::new(0).share(&[]), None);
+    }
+
+    #[test]
+    fn enough_problems_are_drawn_from() {
+        let half: Vec<f64> = (0..FEW).map(|i| f64::from(u8::from(i % 2 == 0))).collect();
+        let bootstrap = Bootstrap::new(FEW);
+        assert_eq!(bootstrap.share(&half), bootstrap.mean(&half));
+        let none = vec![0.0; FEW];
+        assert_eq!(bootstrap.share(&none).unwrap().interval.unwrap().kind, IntervalKind::Wilson);
+        assert_eq!(bootstrap.share_difference(&half, &none), bootstrap.difference(&half, &none));
+        let few = Bootstrap::new(FEW - 1).share(&half[1..]).unwrap();
+        assert_eq!(few.interval.unwrap().kind, IntervalKind::Wilson);
     }
 
     proptest! {

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use comfy_table::{Table, presets};
 use eager_native::{Isa, NativeEngine};
 use serde::Serialize;
 
 use crate::args::EngineArgs;
 use crate::session::{kernel, load};
+use crate::table::{list_lines, new_list};
 use crate::{Outcome, print};
 
 #[derive(Debug, ClapArgs)]
@@ -80,8 +80,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
 
 impl Info {
     fn describe(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
+        let mut table = new_list();
         let mut row = |name: &str, value: String| {
             table.add_row([name, &value]);
         };
@@ -98,8 +97,7 @@ impl Info {
         row("weights in memory", mib(self.weight_bytes));
         row("keys and values", format!("{} bytes a token", grouped(self.kv_bytes_per_token)));
         row("page", format!("{} tokens", self.page_tokens));
-        // What the style pads a line with nobody can see.
-        table.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>().join("\n")
+        list_lines(&table)
     }
 }
 

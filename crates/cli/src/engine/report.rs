@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use comfy_table::Table;
 use eager_native::bench::Peaks;
 use serde::Serialize;
 
 use super::race::Timing;
 use super::workload::{Timed, Workload};
 use crate::args::KvArg;
-use crate::table::new_table;
+use crate::table::Table;
 
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -131,7 +130,16 @@ a fork takes {:.2} microseconds, and copying the page it happens in {:.1}",
         if self.peaks.is_some() {
             header.push("share of bound");
         }
-        let mut table = new_table(&header);
+        let mut table = Table::new(&header).sparing(&[
+            "KV",
+            "kernel",
+            "private",
+            "KV overhead",
+            "own",
+            "tokens",
+            "ms/step",
+            "shared",
+        ]);
         for line in &self.workloads {
             let Workload { name, branches, shared, private, own, tokens, .. } = line.workload;
             let mut row = vec![name.to_owned()];
@@ -157,7 +165,7 @@ a fork takes {:.2} microseconds, and copying the page it happens in {:.1}",
         if names.is_empty() {
             return None;
         }
-        let mut table = new_table(&[&["share of a step"], &names[..], &["other"]].concat());
+        let mut table = Table::new(&[&["share of a step"], &names[..], &["other"]].concat());
         for line in &self.workloads {
             let share = |name: &&str| line.phases.get(name).copied().unwrap_or(0.0);
             let other = (1.0 - names.iter().map(share).sum::<f64>()).max(0.0);
@@ -174,13 +182,14 @@ fn percent(share: f64) -> String {
 }
 
 fn peaks(peaks: &Peaks) -> Table {
-    let mut table = new_table(&["this machine at its best", peaks.instructions]);
-    table.add_row(["float multiply-adds", &format!("{:.0} Gop/s", peaks.float_gops)]);
-    table.add_row(["16-bit dot products", &format!("{:.0} Gop/s", peaks.int16_gops)]);
+    let mut table = Table::new(&["this machine at its best", peaks.instructions]);
+    let mut add = |name: &str, value: String| table.add_row([name.to_owned(), value]);
+    add("float multiply-adds", format!("{:.0} Gop/s", peaks.float_gops));
+    add("16-bit dot products", format!("{:.0} Gop/s", peaks.int16_gops));
     if let Some(gops) = peaks.tiles_gops {
-        table.add_row(["16-bit products on the matrix unit", &format!("{gops:.0} Gop/s")]);
+        add("16-bit products on the matrix unit", format!("{gops:.0} Gop/s"));
     }
-    table.add_row(["8-bit dot products", &format!("{:.0} Gop/s", peaks.int8_gops)]);
-    table.add_row(["reading memory", &format!("{:.1} GB/s", peaks.memory_gbs)]);
+    add("8-bit dot products", format!("{:.0} Gop/s", peaks.int8_gops));
+    add("reading memory", format!("{:.1} GB/s", peaks.memory_gbs));
     table
 }

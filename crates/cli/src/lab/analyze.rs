@@ -10,7 +10,7 @@ use eager_lab::statistics::{Bootstrap, Estimate};
 use serde::Serialize;
 
 use super::find;
-use crate::table::new_table;
+use crate::table::Table;
 use crate::{Outcome, Usage, print};
 
 #[derive(Debug, ClapArgs)]
@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
         print(&serde_json::to_string(&correlations)?)?;
         return Ok(Outcome::Done);
     }
-    let mut table = new_table(&["run", "method", "prompts", "r", "95% interval"]);
+    let mut table = Table::new(&["run", "method", "prompts", "r", "95% interval"]);
     for c in &correlations {
         let interval = c.r.and_then(|r| r.interval);
         table.add_row([

@@ -18,7 +18,7 @@ use super::{Again, grow, open_session, root, told};
 use crate::args::{at_least_one, at_least_zero, sequences};
 use crate::interrupt::Interrupt;
 use crate::session::Session;
-use crate::table::new_table;
+use crate::table::{Table, fill, width};
 use crate::{Outcome, Usage, print};
 
 #[derive(Debug, ClapArgs)]
@@ -211,7 +211,7 @@ fn entropies(runs: &[Run]) -> Vec<f32> {
 
 fn show(args: &Args, suites: &[String], found: &[Found]) -> anyhow::Result<()> {
     if args.draws.is_some() {
-        let mut table = new_table(&["suite", "eager-init", "eager"]);
+        let mut table = Table::new(&["suite", "eager-init", "eager"]);
         for suite in suites {
             let of = |theta: fn(&Found) -> f32| {
                 let chosen: Vec<f32> = found.iter().filter(|f| f.suite == *suite).map(theta).collect();
@@ -225,7 +225,7 @@ fn show(args: &Args, suites: &[String], found: &[Found]) -> anyhow::Result<()> {
         return Ok(print(&table.to_string())?);
     }
     for found in found {
-        let mut table = new_table(&[
+        let mut table = Table::new(&[
             "theta",
             "init pass@k",
             "init sequences",
@@ -253,10 +253,9 @@ fn show(args: &Args, suites: &[String], found: &[Found]) -> anyhow::Result<()> {
         }
         print(&table.to_string())?;
         let rule = "of the thetas that solve as many problems as the best, the one with the fewest tokens";
-        print(&format!(
-            "theta {} for eager-init and eager-adapt, {} for eager: {rule}",
-            found.theta_init, found.theta_full
-        ))?;
+        let (init, full) = (found.theta_init, found.theta_full);
+        let chosen = format!("theta {init} for eager-init and eager-adapt, {full} for eager: {rule}");
+        print(&fill(&chosen, width()).join("\n"))?;
     }
     Ok(())
 }

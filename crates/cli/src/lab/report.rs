@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 use eager_core::Unanswered;
 use eager_lab::report::{Line, Options, Report};
-use eager_lab::statistics::Estimate;
+use eager_lab::statistics::{Estimate, Interval};
 
 use super::find;
-use crate::table::new_table;
+use crate::table::{Table, fill, width};
 use crate::{Outcome, Usage, print};
 
 #[derive(Debug, ClapArgs)]
@@ -35,7 +35,7 @@ pub struct ReportArgs {
     /// How many problems' trees the report holds
     #[arg(long, default_value_t = 40)]
     pub trees: usize,
-    /// Put the paper's figures beside ours in the report, where it has the same setting
+    /// Put the paper's figures beside those of the same setting in the report, and say which have none, and why
     #[arg(long)]
     pub paper: bool,
     /// What sequences without an answer count for in cons@k
@@ -83,6 +83,10 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// What stands in a column of that name.
+pub const SHARED: &str =
+    "shared: full-parallel's pass@k with as many distinct prefixes (-: it has fewer itself).";
+
 /// A column of the table: its name, and what a line has there.
 type Column = (&'static str, fn(&Line) -> String);
 
@@ -98,23 +102,40 @@ const AXES: [Column; 5] = [
 /// The pass rate without the sequences that were given up: for comparisons where some were.
 const UNHALTED: &str = "unhalted";
 
-const FIGURES: [Column; 10] = [
+/// The figures that a narrow terminal can do without, the first of them first.
+const SPARE: [&str; 10] = [
+    "seconds",
+    "ties",
+    "sequences",
+    UNHALTED,
+    "pass rate",
+    "theta",
+    "distinct",
+    "shared",
+    "cons@k",
+    "equal tokens",
+];
+
+const FIGURES: [Column; 13] = [
     ("theta", |line| line.theta.map_or("-".to_owned(), |theta| theta.to_string())),
     ("pass@k", |line| estimate(line.pass_at_k)),
     ("cons@k", |line| estimate(line.cons_at_k)),
+    ("ties", |line| if line.ties > 0.0 { format!("{:.1}", line.ties) } else { "-".to_owned() }),
     ("pass rate", |line| estimate(line.pass_rate)),
     (UNHALTED, |line| estimate(line.pass_rate_unhalted)),
     ("sequences", |line| line.sequences.map_or("-".to_owned(), |e| format!("{:.1}", e.value))),
     ("tokens", |line| line.tokens.map_or("-".to_owned(), |e| format!("{:.0}", e.value))),
+    ("distinct", |line| line.tokens_distinct.map_or("-".to_owned(), |e| format!("{:.0}", e.value))),
     ("saved", |line| {
         let saved = line.against.and_then(|against| against.saved);
         saved.map_or("-".to_owned(), |e| format!("{:.1}%", 100.0 * e.value))
     }),
     ("equal tokens", |line| estimate(line.equal_tokens.and_then(|equal| equal.pass_at_k))),
+    ("shared", |line| estimate(line.equal_tokens_shared.and_then(|equal| equal.pass_at_k))),
     ("seconds", |line| format!("{:.1}", line.seconds)),
 ];
 
-/// The comparison's lines for a terminal. Intervals are the report's business: here a figure and its reach must do.
+/// The comparison's lines for a terminal, and below them how they were counted.
 pub fn table(report: &Report<'_>) -> String {
     let lines = report.lines();
     let Some(first) = lines.first() else { return "no runs".to_owned() };
@@ -123,24 +144,31 @@ pub fn table(report: &Report<'_>) -> String {
     let said = same.iter().map(|(name, value)| format!("{name} {}", value(first)));
     let mut said: Vec<String> = said.filter(|text| !text.ends_with(' ')).collect();
     said.push(format!("problems {}  seeds {}", first.problems, first.seeds));
-    let halted = lines.iter().any(|line| line.pass_rate_unhalted.is_some());
-    let figures = FIGURES.iter().filter(|column| column.0 != UNHALTED || halted);
-    let columns: Vec<&Column> = own.into_iter().chain(figures).collect();
+    let is_there = |column: &&Column| lines.iter().any(|line| column.1(line) != "-");
+    let columns: Vec<&Column> = own.into_iter().chain(FIGURES.iter().filter(is_there)).collect();
     let header: Vec<&str> = ["method"].into_iter().chain(columns.iter().map(|(name, _)| *name)).collect();
-    let mut table = new_table(&header);
+    let mut table = Table::new(&header).sparing(&SPARE);
     for line in lines {
         let part = if line.complete { String::new() } else { format!(" ({} problems)", line.problems) };
         let mut row = vec![format!("{}{part}", line.method)];
         row.extend(columns.iter().map(|(_, value)| value(line)));
         table.add_row(row);
     }
-    format!("{}\n{table}", said.join("  "))
+    let mut notes = vec![report.interval_note()];
+    notes.push(format!("cons@k: sequences without an answer {}.", report.unanswered_note()));
+    if report.lines().iter().any(|line| line.equal_tokens_shared.is_some()) {
+        notes.push(SHARED.to_owned());
+    }
+    let notes = notes.join(" ");
+    format!("{}\n{table}\n{}", said.join("  "), fill(&notes, width()).join("\n"))
 }
 
-/// A figure with half of its interval's width.
+/// A figure with its interval below it.
 fn estimate(estimate: Option<Estimate>) -> String {
     match estimate {
-        Some(Estimate { value, interval: Some(interval) }) => format!("{value:.3} ±{:.3}", interval.reach()),
+        Some(Estimate { value, interval: Some(Interval { low, high, .. }) }) => {
+            format!("{value:.3}\n{low:.3}-{high:.3}")
+        }
         Some(Estimate { value, interval: None }) => format!("{value:.3}"),
         None => "-".to_owned(),
     }
@@ -150,7 +178,10 @@ pub fn json(report: &Report<'_>) -> serde_json::Result<String> {
     #[derive(serde::Serialize)]
     struct Everything<'a> {
         methods: Vec<&'a Line>,
+        /// What sequences without an answer count for in `cons_at_k`.
+        unanswered: &'static str,
         warnings: Vec<String>,
     }
-    serde_json::to_string(&Everything { methods: report.lines(), warnings: report.warnings() })
+    let unanswered = report.unanswered().name();
+    serde_json::to_string(&Everything { methods: report.lines(), unanswered, warnings: report.warnings() })
 }

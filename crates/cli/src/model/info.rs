@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use comfy_table::{Table, presets};
 use eager_core::{Method, Profile};
 use eager_lab::profiles::Profiles;
 use eager_native::load::{Checkpoint, DType};
@@ -15,6 +14,7 @@ use super::hub;
 use crate::args::at_least_one;
 use crate::engine::info::{grouped, mib};
 use crate::session::hash_model;
+use crate::table::{list_lines, new_list};
 use crate::{Outcome, print};
 
 /// Lengths of branches that are worth knowing; the context comes last.
@@ -161,8 +161,7 @@ impl Info {
     }
 
     fn describe(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
+        let mut table = new_list();
         let mut row = |name: &str, value: String| {
             table.add_row([name, &value]);
         };
@@ -195,8 +194,7 @@ impl Info {
         let known =
             format!("{} for eager-init, {} for eager ({})", thetas.eager_init, thetas.eager, thetas.source);
         row("theta", known);
-        // What the style pads a line with nobody can see.
-        table.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>().join("\n")
+        list_lines(&table)
     }
 }
 

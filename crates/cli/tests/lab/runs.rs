@@ -221,6 +221,39 @@ fn seeds_are_runs_and_runs_can_be_compared_later() {
     assert!(report.is_file());
 }
 
+#[test]
+fn the_table_fits_and_says_how_it_was_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("runs").display().to_string();
+    let methods = "full-parallel,eager-init,eager/rerun,eager/regrow";
+    stdout(&eager(&[
+        "bench", "--suite", "acorn", "--limit", "4", "-m", "2", "--out", &out, "--method", methods,
+    ]));
+    for columns in [80, 100, 120] {
+        let report = command(&["report", &out]).env("COLUMNS", columns.to_string()).output().unwrap();
+        let text = stdout(&report);
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= columns, "{widest} columns in {columns}:\n{text}");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let words = words.join(" ");
+        for note in ["are Wilson's over problems", "sequences without an answer are ignored", "No room for"] {
+            assert!(words.contains(note), "no '{note}' in\n{text}");
+        }
+        // Four of four is no certainty.
+        assert!(text.contains("0.510-1.000"), "{text}");
+    }
+    let told = |unanswered: &str| -> Value {
+        serde_json::from_str(&stdout(&eager(&["report", &out, "--json", "--unanswered", unanswered])))
+            .unwrap()
+    };
+    assert_eq!(told("wrong")["unanswered"], "wrong");
+    let pass = &told("ignored")["methods"][0]["pass_at_k"]["interval"];
+    assert_eq!((&pass["kind"], &pass["high"]), (&"wilson".into(), &1.0.into()));
+    let quotes = eager(&["report", &out, "--paper", "--json"]);
+    let warnings: Value = serde_json::from_str(&stdout(&quotes)).unwrap();
+    assert!(warnings["warnings"].to_string().contains("the paper has no acorn on acorn"), "{warnings}");
+}
+
 /// GPQA is published encrypted, and its authors ask that it stays out of plain text.
 #[test]
 fn a_secret_suite_leaves_no_text_behind() {

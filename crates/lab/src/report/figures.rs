@@ -75,9 +75,9 @@ fn methods(report: &Report) -> Vec<Figure> {
         let lines = |at: usize| report.subjects()[at].primary.iter().map(move |&cell| report.line(at, cell));
         let every: Vec<&Line> = subjects.iter().flat_map(|&at| lines(at)).collect();
         let one = |title: &str,
-                   label: &str,
                    of: fn(&Line) -> Option<Estimate>,
-                   (form, ticks): (fn(f64) -> String, Form),
+                   form: fn(f64) -> String,
+                   axis: fn(Vec<f64>) -> Axis,
                    caption: &str| {
             let groups: Vec<Bars> = subjects
                 .iter()
@@ -87,7 +87,7 @@ fn methods(report: &Report) -> Vec<Figure> {
                 })
                 .collect();
             let tops = groups.iter().flat_map(|g| &g.bars).map(|b| b.interval.map_or(b.value, |i| i.high));
-            let axis = Axis::from_zero(label, tops, ticks);
+            let axis = axis(tops.collect());
             let alt = format!(
                 "{title}, {model}: {}",
                 spoken(every.iter().copied(), |l| of(l).map(|e| form(e.value)))
@@ -103,16 +103,16 @@ fn methods(report: &Report) -> Vec<Figure> {
         [
             one(
                 "Tokens by method",
-                "tokens per problem",
                 per_problem,
-                (count, Form::Own(count)),
+                count,
+                |tops| Axis::from_zero("tokens per problem", tops, Form::Own(count)),
                 "Fewer is cheaper. Lines span the 95% interval.",
             ),
             one(
                 "Pass rate by method",
-                "pass rate",
                 |l| l.pass_rate,
-                (share, Form::Plain),
+                share,
+                |_| Axis::bar_share("pass rate"),
                 "The share of sequences that are right.",
             ),
         ]

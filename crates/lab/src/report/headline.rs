@@ -113,13 +113,23 @@ fn against(line: &Line) -> String {
     if let Some(difference) = against.and_then(|a| a.pass_at_k) {
         let said = with_interval(&difference, signed);
         text.push_str(&match verdict(&difference) {
-            Verdict::Same => ", at the same pass@k".to_owned(),
+            Verdict::Same => match interval(&difference, signed) {
+                Some(interval) => format!(", at the same pass@k (difference {interval})"),
+                None => ", at the same pass@k".to_owned(),
+            },
             Verdict::Better => format!(", and solved more: pass@k {said}"),
             Verdict::Worse => format!(", and solved less: pass@k {said}"),
             Verdict::Unsure => format!(", with a difference in pass@k that may be chance: {said}"),
         });
     }
     text.push('.');
+    if let Some(saved) = against.and_then(|a| a.saved_distinct) {
+        let (saved, how) = if saved.value >= 0.0 { (saved, "fewer") } else { (saved.scaled(-1.0), "more") };
+        let saved = with_interval(&saved, percent);
+        text.push_str(&format!(
+            " With each distinct prefix counted once, it has {saved} {how} than full-parallel."
+        ));
+    }
     if let Some((then, gain)) = line.equal_tokens.and_then(|e| Some((e.pass_at_k?, e.pass_gain?))) {
         let verdict = match verdict(&gain) {
             Verdict::Same => "the same",

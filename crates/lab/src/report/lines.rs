@@ -4,7 +4,7 @@
 //! it holds.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use eager_core::metrics::{consensus_at_share, passes_at_share, share_of_prefixes, share_of_tokens};
@@ -12,7 +12,8 @@ use eager_core::{Outcome, Prefixes, Unanswered};
 use serde::Serialize;
 
 use crate::report::cells::{Cell, GradedProblem, Score, Subject};
-use crate::statistics::{Bootstrap, Estimate};
+use crate::report::paper;
+use crate::statistics::{Bootstrap, Estimate, FEW, Interval, IntervalKind, RESAMPLES};
 
 /// A line of a table: a setting and what came out.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -54,6 +55,9 @@ pub struct Line {
     pub equal_tokens: Option<EqualTokens>,
     /// The same by distinct prefixes, of the method and of full-parallel.
     pub equal_tokens_shared: Option<EqualTokens>,
+    /// In what the setting differs from the paper's, if it does.
+    #[serde(skip)]
+    pub(super) unlike_paper: Option<String>,
 }
 
 /// A method beside full-parallel, on the problems that both have.
@@ -61,6 +65,8 @@ pub struct Line {
 pub struct Against {
     /// Share of full-parallel's tokens that was not spent; negative where more was.
     pub saved: Option<Estimate>,
+    /// The same where each distinct prefix of a problem's sequences is counted once, on both sides.
+    pub saved_distinct: Option<Estimate>,
     /// pass@k minus full-parallel's.
     pub pass_at_k: Option<Estimate>,
     pub cons_at_k: Option<Estimate>,
@@ -90,16 +96,20 @@ impl Draws {
     fn mean(&self, values: &[f64]) -> Option<Estimate> {
         self.of(values.len()).mean(values)
     }
+
+    fn share(&self, values: &[f64]) -> Option<Estimate> {
+        self.of(values.len()).share(values)
+    }
 }
 
 impl Line {
     pub fn new(subject: &Subject, index: usize, unanswered: Unanswered, draws: &Draws) -> Self {
         let cell = &subject.cells[index];
         let all: Vec<&Score> = cell.scores.values().collect();
+        let mean = |value: fn(&Score) -> f64| draws.mean(&all.iter().map(|s| value(s)).collect::<Vec<_>>());
         let graded: Vec<&Score> = all.iter().copied().filter(|s| s.graded).collect();
-        let mean = |of: &[&Score], value: fn(&Score) -> f64| {
-            draws.mean(&of.iter().map(|s| value(s)).collect::<Vec<_>>())
-        };
+        let share =
+            |value: fn(&Score) -> f64| draws.share(&graded.iter().map(|s| value(s)).collect::<Vec<_>>());
         let richest = subject.richest_full_parallel(cell).filter(|_| !cell.is_full_parallel());
         let equal = |cost: Cost| EqualTokens::new(cell, richest?, cost, unanswered, draws);
         Line {
@@ -114,17 +124,13 @@ impl Line {
             problems: all.len(),
             complete: cell.is_complete(),
             primary: subject.primary.contains(&index),
-            pass_at_k: mean(&graded, |s| s.pass),
-            cons_at_k: mean(&graded, |s| s.cons),
-            pass_rate: mean(&graded, |s| s.rate),
-            pass_rate_unhalted: graded
-                .iter()
-                .any(|s| s.halted)
-                .then(|| mean(&graded, |s| s.rate_unhalted))
-                .flatten(),
-            sequences: mean(&all, |s| s.sequences),
-            tokens: mean(&all, |s| s.tokens).map(|e| e.scaled(all.len() as f64)),
-            tokens_distinct: mean(&all, |s| s.distinct).map(|e| e.scaled(all.len() as f64)),
+            pass_at_k: share(|s| s.pass),
+            cons_at_k: share(|s| s.cons),
+            pass_rate: share(|s| s.rate),
+            pass_rate_unhalted: graded.iter().any(|s| s.halted).then(|| share(|s| s.rate_unhalted)).flatten(),
+            sequences: mean(|s| s.sequences),
+            tokens: mean(|s| s.tokens).map(|e| e.scaled(all.len() as f64)),
+            tokens_distinct: mean(|s| s.distinct).map(|e| e.scaled(all.len() as f64)),
             ties: all.iter().map(|s| s.tied).sum(),
             seconds: all.iter().map(|s| s.seconds).sum(),
             against: subject
@@ -133,11 +139,21 @@ impl Line {
                 .map(|full| Against::new(cell, full, draws)),
             equal_tokens: equal(Cost::Decoded),
             equal_tokens_shared: equal(Cost::Distinct),
+            unlike_paper: paper::difference(subject, cell),
         }
     }
 
     pub fn is_full_parallel(&self) -> bool {
         self.method == crate::report::names::FULL_PARALLEL
+    }
+
+    /// The intervals of all its shares and their differences.
+    fn intervals(&self) -> impl Iterator<Item = Interval> {
+        let equal = [self.equal_tokens, self.equal_tokens_shared].into_iter().flatten();
+        let equal = equal.flat_map(|e| [e.pass_at_k, e.cons_at_k, e.pass_gain, e.cons_gain]);
+        let against = self.against.into_iter().flat_map(|a| [a.pass_at_k, a.cons_at_k]);
+        let own = [self.pass_at_k, self.cons_at_k, self.pass_rate];
+        own.into_iter().chain(against).chain(equal).flatten().filter_map(|estimate| estimate.interval)
     }
 }
 
@@ -156,23 +172,38 @@ impl Against {
         };
         let difference = |value: fn(&Score) -> f64| {
             let (ours, theirs) = column(&graded, value);
-            draws.of(graded.len()).difference(&ours, &theirs)
+            draws.of(graded.len()).share_difference(&ours, &theirs)
         };
-        let (ours, theirs) = column(&pairs, |s| s.tokens);
-        let share = draws.of(pairs.len()).ratio(&ours, &theirs);
+        let saved = |value: fn(&Score) -> f64| {
+            let (ours, theirs) = column(&pairs, value);
+            let spent = draws.of(pairs.len()).ratio(&ours, &theirs)?.scaled(-1.0);
+            let rest = |i: Interval| Interval { low: 1.0 + i.low, high: 1.0 + i.high, ..i };
+            Some(Estimate { value: 1.0 + spent.value, interval: spent.interval.map(rest) })
+        };
         Against {
-            saved: share.map(|share| {
-                let spent = share.scaled(-1.0);
-                Estimate {
-                    value: 1.0 + spent.value,
-                    interval: spent
-                        .interval
-                        .map(|i| crate::statistics::Interval { low: 1.0 + i.low, high: 1.0 + i.high }),
-                }
-            }),
+            saved: saved(|s| s.tokens),
+            saved_distinct: saved(|s| s.distinct),
             pass_at_k: difference(|s| s.pass),
             cons_at_k: difference(|s| s.cons),
         }
+    }
+}
+
+/// How the intervals of these lines were made, in a sentence.
+pub fn interval_note<'l>(lines: impl IntoIterator<Item = &'l Line>) -> String {
+    let kinds: BTreeSet<IntervalKind> =
+        lines.into_iter().flat_map(Line::intervals).map(|interval| interval.kind).collect();
+    let drawn = format!("the percentile bootstrap over problems ({RESAMPLES} draws)");
+    match (kinds.contains(&IntervalKind::Bootstrap), kinds.iter().any(|k| *k != IntervalKind::Bootstrap)) {
+        (false, false) => String::new(),
+        (true, false) => format!("95% intervals by {drawn}."),
+        (false, true) => format!(
+            "95% intervals of shares are Wilson's over problems (of differences, Newcombe's), all others by {drawn}."
+        ),
+        (true, true) => format!(
+            "95% intervals by {drawn}; where a share is 0 or 1, where no problem differs, or for fewer than {FEW} problems, \
+             Wilson's over problems (of differences, Newcombe's)."
+        ),
     }
 }
 
@@ -231,10 +262,10 @@ impl EqualTokens {
         let pass = over_seeds(&pass, ids.len());
         let cons = over_seeds(&cons, ids.len());
         Some(EqualTokens {
-            pass_at_k: bootstrap.mean(&pass),
-            pass_gain: bootstrap.difference(&ours(|s| s.pass), &pass),
-            cons_at_k: bootstrap.mean(&cons),
-            cons_gain: bootstrap.difference(&ours(|s| s.cons), &cons),
+            pass_at_k: bootstrap.share(&pass),
+            pass_gain: bootstrap.share_difference(&ours(|s| s.pass), &pass),
+            cons_at_k: bootstrap.share(&cons),
+            cons_gain: bootstrap.share_difference(&ours(|s| s.cons), &cons),
         })
     }
 }

@@ -126,6 +126,20 @@ impl<'a> Report<'a> {
         headline::sentences(self)
     }
 
+    /// How the intervals were made, in a sentence.
+    pub fn interval_note(&self) -> String {
+        lines::interval_note(self.lines())
+    }
+
+    pub fn unanswered(&self) -> Unanswered {
+        self.options.unanswered
+    }
+
+    /// What sequences without an answer count for in cons@k, as it goes on after these words.
+    pub fn unanswered_note(&self) -> &'static str {
+        tables::unanswered(self)
+    }
+
     /// What a reader must know before comparing: runs that differ where they should not, or are not complete.
     pub fn warnings(&self) -> Vec<String> {
         provenance::warnings(self)
@@ -165,12 +179,16 @@ impl<'a> Report<'a> {
         &self.lines[subject][cell]
     }
 
+    fn is_quotable(&self, line: &Line) -> bool {
+        self.options.paper && line.unlike_paper.is_none()
+    }
+
     fn quote(&self, line: &Line) -> Option<&'static paper::Quote> {
-        self.options.paper.then(|| paper::quote_any(tables::paper_setting(line))).flatten()
+        self.is_quotable(line).then(|| paper::quote_any(tables::paper_setting(line))).flatten()
     }
 
     fn quote_from(&self, table: &str, line: &Line) -> Option<&'static paper::Quote> {
-        self.options.paper.then(|| paper::quote(table, tables::paper_setting(line))).flatten()
+        self.is_quotable(line).then(|| paper::quote(table, tables::paper_setting(line))).flatten()
     }
 
     fn quote_time(&self, line: &Line) -> Option<f64> {

@@ -1,20 +1,43 @@
-//! The paper's own figures, quoted beside ours.
+//! The paper's own figures, quoted beside ours where the setting is the same.
 //!
 //! Source of all of `paper.tsv`: *EAGer: Entropy-Aware GEneRation for Adaptive Inference-Time Scaling* (Scalena, Zotos,
 //! Fersini, Nissim and Üstün). `table` says which table a line is from: `recap` (performance), `budget`, `complete` (all
-//! thetas), `related` (ESC, DeepConf, wall clock) and `temperature`. All are for M = 32; tokens are in units of 100,000.
+//! thetas), `related` (ESC, DeepConf, wall clock) and `temperature`. All are for M = 32.
 //! Numbers stand as printed, also where the tables of the paper differ among themselves.
+//!
+//! Tokens are printed in units of 10^5. That cannot be: 185 of them for SmolLM3's 32 sequences of GPQA's 198 problems would be
+//! 2,920 tokens a sequence, where such runs end at the limit of 32k; in units of 10^6 they are 29,200. So only ratios of these
+//! numbers are used.
 
+use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
 use eager_core::Profile;
+use serde_json::Value;
 
+use crate::report::cells::{Cell, Subject};
 use crate::report::names;
 
 /// What the paper's tables were made with.
 const MAX_SEQUENCES: usize = 32;
-/// The unit of its token counts.
-const TOKENS: f64 = 1e5;
+const TOP_P: f32 = 0.95;
+const ENTROPY_TOP_K: usize = 20;
+/// "32k": the paper says no more of its limit, and that it is one of the context.
+const LIMIT: RangeInclusive<usize> = 32_000..=32_768;
+/// Its methods, as `--method` takes them. There is one way of reallocating.
+const METHODS: [&str; 6] =
+    ["full-parallel", "esc", "deepconf", "eager-init", "eager-adapt/rerun", "eager/rerun"];
+/// How many problems its suites have.
+const SIZES: [(&str, usize); 5] = [
+    ("aime2024", 30),
+    ("aime2025", 30),
+    ("hmmt-feb-2025", 30),
+    ("gpqa-diamond", 198),
+    ("humaneval-plus", 164),
+];
+
+pub const UNIT: &str = "The paper's tokens stand as it prints them, in units that it calls 10^5 and that are most likely 10^6 \
+                        (185 of them for 198 x 32 sequences that mostly end at 32k): compare ratios only.";
 
 pub const SOURCE: &str =
     "EAGer: Entropy-Aware GEneRation for Adaptive Inference-Time Scaling (Scalena et al.)";
@@ -32,7 +55,7 @@ pub struct Quote {
     pub pass_at_k: Option<f64>,
     pub cons_at_k: Option<f64>,
     pub pass_rate: Option<f64>,
-    /// Of the whole benchmark.
+    /// Of the whole benchmark, in the paper's units.
     pub tokens: Option<f64>,
     /// Per prompt.
     pub sequences: Option<f64>,
@@ -57,13 +80,109 @@ fn parse(line: &'static str) -> Quote {
         pass_at_k: number(6),
         cons_at_k: number(7),
         pass_rate: number(8),
-        tokens: number(9).map(|v| v * TOKENS),
+        tokens: number(9),
         sequences: number(10),
         seconds: number(11).map(|hours| hours * 3600.0),
     }
 }
 
-/// A setting to look up. The paper knows one way of reallocating, so `/rerun` and `/regrow` both find it.
+impl Quote {
+    /// The share of full-parallel's tokens that was not spent, by the same table.
+    pub fn saved(&self) -> Option<f64> {
+        let is_full = self.method == names::FULL_PARALLEL;
+        let alike = |q: &&Quote| {
+            q.method == names::FULL_PARALLEL
+                && (q.table, q.model, q.suite) == (self.table, self.model, self.suite)
+                && q.temperature == self.temperature
+        };
+        let full = QUOTES.iter().find(alike)?.tokens?;
+        self.tokens.filter(|_| !is_full).map(|tokens| 1.0 - tokens / full)
+    }
+}
+
+/// In what a cell differs from the paper's setting; `None` where it is the same, as far as a run says.
+///
+/// Thetas and temperatures are left to [`quote`]: the paper has several.
+pub fn difference(subject: &Subject, cell: &Cell) -> Option<String> {
+    let parameters = cell.parameters();
+    let known = Profile::of(&subject.model);
+    if !QUOTES.iter().any(|q| q.model == known.name && q.suite == subject.suite) {
+        return Some(format!("the paper has no {} on {}", subject.model, names::suite(&subject.suite)));
+    }
+    // A method's bare name leaves open how it reallocates.
+    let is_method = |method: &&str| **method == cell.method || names::base(method) == cell.method;
+    if !METHODS.iter().any(|method| is_method(&method)) {
+        return Some(format!("the paper has no {}", cell.method));
+    }
+    if cell.max_sequences != MAX_SEQUENCES {
+        return Some(format!("M is {}, in the paper {MAX_SEQUENCES}", cell.max_sequences));
+    }
+    if parameters.top_p != TOP_P || parameters.top_k != 0 || parameters.min_p != 0.0 {
+        return Some(format!("the paper samples with top-p {TOP_P} and no top-k or min-p"));
+    }
+    let measured = parameters.entropy_temperature.unwrap_or(parameters.temperature);
+    let entropy = (parameters.entropy_top_k, measured) == (ENTROPY_TOP_K, parameters.temperature);
+    if cell.theta.is_some() && !entropy {
+        let own = "the sampling temperature";
+        return Some(format!("the paper measures entropy over {ENTROPY_TOP_K} candidates at {own}"));
+    }
+    other_problems(subject, cell).or_else(|| other_limit(cell)).or_else(|| other_option(known.name, cell))
+}
+
+/// Other problems than the whole of the suite, or not all of them finished.
+fn other_problems(subject: &Subject, cell: &Cell) -> Option<String> {
+    let size = SIZES.iter().find(|(suite, _)| *suite == subject.suite)?.1;
+    let asked = cell.runs.iter().map(|run| run.manifest.suite.problems).find(|&asked| asked != size);
+    match asked {
+        Some(asked) => Some(format!("{asked} of the suite's {size} problems were asked")),
+        None => (!cell.is_complete()).then(|| "it is not complete".to_owned()),
+    }
+}
+
+/// The paper limits the context, and so does a run that is told nothing; either may be what bounds a sequence.
+fn other_limit(cell: &Cell) -> Option<String> {
+    let tokens = cell.parameters().max_tokens;
+    let prompts = cell.runs.iter().flat_map(|run| &run.samples).map(|sample| sample.prompt_tokens);
+    let context = tokens + prompts.min().unwrap_or(0);
+    let alike = LIMIT.contains(&tokens) || LIMIT.contains(&context);
+    (!alike).then(|| format!("a sequence has at most {tokens} tokens, in the paper a context of 32k"))
+}
+
+/// An option that the paper does not have, or has otherwise.
+fn other_option(model: &str, cell: &Cell) -> Option<String> {
+    let options = &cell.parameters().options;
+    let differs = |(name, value): &(&String, &Value)| !is_papers(name, value);
+    if let Some((name, value)) = options.iter().find(differs) {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        return Some(format!("{name} is {text}"));
+    }
+    // The longest thinking is the default of the other models' templates.
+    let thinks_less = model == "gpt-oss-20b" && !options.contains_key("reasoning-effort");
+    thinks_less.then(|| "the paper has reasoning-effort high".to_owned())
+}
+
+/// Is this how the paper has it, or left it open?
+fn is_papers(option: &str, value: &Value) -> bool {
+    let is_number = |number: f64| value.as_f64() == Some(number);
+    match option {
+        "window" => is_number(1000.0),
+        "relax" => is_number(0.8),
+        "surplus" => is_number(2.0),
+        "fork-spacing" => is_number(0.0),
+        "esc-window" => is_number(4.0),
+        "esc-windows" => is_number(8.0),
+        "deepconf-warmup" => is_number(16.0),
+        // It took the program's default and does not say which.
+        "deepconf-keep" => true,
+        "cap" => value == "all",
+        "adapt-to" => value == "saturated",
+        "thinking" => value == "on",
+        "reasoning-effort" => value == "high",
+        _ => matches!(value, Value::Null | Value::Bool(false)),
+    }
+}
+
+/// A setting to look up.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting<'a> {
     /// In whatever spelling.
@@ -132,11 +251,11 @@ mod tests {
     #[test]
     fn settings_are_found_in_whatever_spelling() {
         for (at, pass, tokens) in [
-            (setting("qwen3_4b-q8", "aime2025", "full-parallel", None), 0.80, 17e5),
-            (setting("Qwen3-4B", "aime2025", "eager/rerun", Some(2.5)), 0.83, 7e5),
-            (setting("SmolLM3-3B", "gpqa-diamond", "eager-init", Some(2.5)), 0.59, 113e5),
-            (setting("gpt-oss-20b", "humaneval-plus", "eager", Some(2.3)), 0.97, 5e5),
-            (setting("DeepSeek-R1-0528-Qwen3-8B", "hmmt-feb-2025", "eager-adapt", Some(2.0)), 0.47, 11e5),
+            (setting("qwen3_4b-q8", "aime2025", "full-parallel", None), 0.80, 17.0),
+            (setting("Qwen3-4B", "aime2025", "eager/rerun", Some(2.5)), 0.83, 7.0),
+            (setting("SmolLM3-3B", "gpqa-diamond", "eager-init", Some(2.5)), 0.59, 113.0),
+            (setting("gpt-oss-20b", "humaneval-plus", "eager", Some(2.3)), 0.97, 5.0),
+            (setting("DeepSeek-R1-0528-Qwen3-8B", "hmmt-feb-2025", "eager-adapt", Some(2.0)), 0.47, 11.0),
         ] {
             let quote = quote_any(at).unwrap_or_else(|| panic!("{at:?}"));
             assert_eq!((quote.pass_at_k, quote.tokens), (Some(pass), Some(tokens)), "{at:?}");

@@ -355,7 +355,7 @@ fn draw_interval(
     within: &Range<f64>,
     colour: RGBColor,
 ) -> Drawn {
-    let Some(Interval { low, high }) = interval else { return Ok(()) };
+    let Some(Interval { low, high, .. }) = interval else { return Ok(()) };
     let clamp = |v: f64| v.clamp(within.start, within.end);
     let (low, high) = (clamp(low), clamp(high));
     let ink = colour.mix(0.6).stroke_width(3);

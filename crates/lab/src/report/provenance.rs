@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use eager_core::Method;
 use serde_json::Value;
 
-use crate::report::format::{plural, setting};
+use crate::report::format::{list, plural, setting};
 use crate::report::{Report, names, paper, tables};
 use crate::run::{Manifest, Run};
-use crate::statistics::RESAMPLES;
+use crate::statistics::{FEW, RESAMPLES};
 
 /// Every column, and how its numbers are made.
 pub fn definitions(report: &Report) -> Vec<(&'static str, String)> {
@@ -76,8 +76,9 @@ pub fn definitions(report: &Report) -> Vec<(&'static str, String)> {
         (
             "intervals",
             format!(
-                "95%, by the percentile bootstrap over problems ({RESAMPLES} draws, fixed seed). Runs with several seeds are \
-                 averaged within each problem first. Differences and savings are paired: both methods on the same drawn problems."
+                "95%, by the percentile bootstrap over problems ({RESAMPLES} draws, fixed seed); for shares that are 0 or 1 or of \
+                 fewer than {FEW} problems Wilson's over problems, and for their differences Newcombe's. Runs with several seeds \
+                 are averaged within each problem first. Differences and savings are paired: both methods on the same problems."
             ),
         ),
     ]);
@@ -85,8 +86,9 @@ pub fn definitions(report: &Report) -> Vec<(&'static str, String)> {
         all.push((
             "quoted",
             format!(
-                "Numbers in italics are the paper's own for the same setting, as printed: {}.",
-                paper::SOURCE
+                "Numbers in italics are the paper's own for the same setting, as printed: {}. {}",
+                paper::SOURCE,
+                paper::UNIT
             ),
         ));
     }
@@ -199,6 +201,9 @@ pub fn warnings(report: &Report) -> Vec<String> {
         }
     }
     warnings.extend(same_names(report));
+    if report.options.paper {
+        warnings.extend(not_quoted(report));
+    }
     if !report.comparison.repeated.is_empty() {
         let count = report.comparison.repeated.len();
         warnings.push(format!(
@@ -224,6 +229,26 @@ fn readings(place: &str, runs: &[&Run]) -> Vec<String> {
         )
     };
     differing.map(told).collect()
+}
+
+/// Why the paper's figures do not stand beside some of the lines by which methods are compared.
+fn not_quoted(report: &Report) -> Vec<String> {
+    let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for line in report.lines().into_iter().filter(|line| line.primary) {
+        let other = "the paper has no such theta and temperature";
+        let none_found = || report.quote(line).is_none().then_some(other);
+        if let Some(why) = line.unlike_paper.as_deref().or_else(none_found) {
+            let methods = reasons.entry(why).or_default();
+            let method = names::method(&line.method);
+            if !methods.contains(&method) {
+                methods.push(method);
+            }
+        }
+    }
+    let warning = |(why, methods): (&str, Vec<String>)| {
+        format!("The paper's figures are not quoted beside {}: {why}.", list(&methods))
+    };
+    reasons.into_iter().map(warning).collect()
 }
 
 /// Names that stand for more than one thing: such runs are kept apart.

@@ -6,7 +6,7 @@ use eager_core::Unanswered;
 
 use crate::report::cells::{Cell, Subject};
 use crate::report::format::{count, decimal, duration, percent, plural, setting, share, signed};
-use crate::report::lines::Line;
+use crate::report::lines::{Line, interval_note};
 use crate::report::paper::{self, Quote, Setting};
 use crate::report::table::{Better, Column, Entry, Row, Table};
 use crate::report::{Report, names};
@@ -98,9 +98,16 @@ fn performance(report: &Report, at: usize) -> Table {
         );
     }
     if first.is_some_and(|l| l.is_full_parallel())
-        && lines.iter().any(|l| l.against.is_some() && l.equal_tokens.is_none())
+        && lines
+            .iter()
+            .any(|l| l.against.is_some() && (l.equal_tokens.is_none() || l.equal_tokens_shared.is_none()))
     {
-        note.push_str(" A dash there means that the method spent more than full-parallel did.");
+        note.push_str(" A dash there means that the method has more of them than full-parallel.");
+    }
+    let intervals = interval_note(lines.iter().copied());
+    if !intervals.is_empty() {
+        note.push(' ');
+        note.push_str(&intervals);
     }
     let mut table = Table {
         title: format!("{} on {}", subject.model, names::suite(&subject.suite)),
@@ -158,9 +165,9 @@ fn measured_entries(report: &Report, line: &Line) -> Vec<Entry> {
         Entry::estimate(line.pass_rate, share).quoting(quoted(|q| q.pass_rate), two),
         Entry::estimate(line.pass_rate_unhalted, share),
         Entry::estimate(line.sequences, decimal).quoting(quoted(|q| q.sequences), decimal),
-        Entry::estimate(line.tokens, count).quoting(quoted(|q| q.tokens), count),
+        Entry::estimate(line.tokens, count).quoting(quoted(|q| q.tokens), as_printed),
         Entry::estimate(line.tokens_distinct, count),
-        Entry::estimate(line.against.and_then(|a| a.saved), percent),
+        Entry::estimate(line.against.and_then(|a| a.saved), percent).quoting(quoted(Quote::saved), percent),
         Entry::estimate(equal.and_then(|e| e.pass_at_k), share),
         Entry::estimate(equal.and_then(|e| e.cons_at_k), share),
         Entry::estimate(equal.and_then(|e| e.pass_gain), signed),
@@ -168,6 +175,11 @@ fn measured_entries(report: &Report, line: &Line) -> Vec<Entry> {
         Entry::estimate(shared.and_then(|e| e.pass_gain), signed),
         Entry::number(line.seconds, duration).quoting(report.quote_time(line), duration),
     ]
+}
+
+/// The paper's tokens, whose unit is in doubt.
+fn as_printed(value: f64) -> String {
+    value.to_string()
 }
 
 /// What sequences without an answer count for, as it goes on after "sequences without an answer".
@@ -299,7 +311,9 @@ fn measures(report: &Report, line: Option<&Line>, table: &str, of: &[Measure]) -
         Measure::Pass => Entry::estimate(line.pass_at_k, share).quoting(quote.and_then(|q| q.pass_at_k), two),
         Measure::Cons => Entry::estimate(line.cons_at_k, share).quoting(quote.and_then(|q| q.cons_at_k), two),
         Measure::Rate => Entry::estimate(line.pass_rate, share).quoting(quote.and_then(|q| q.pass_rate), two),
-        Measure::Tokens => Entry::estimate(line.tokens, count).quoting(quote.and_then(|q| q.tokens), count),
+        Measure::Tokens => {
+            Entry::estimate(line.tokens, count).quoting(quote.and_then(|q| q.tokens), as_printed)
+        }
         Measure::Sequences => {
             Entry::estimate(line.sequences, decimal).quoting(quote.and_then(|q| q.sequences), decimal)
         }

@@ -70,7 +70,9 @@ fn prefixes_that_are_shared_are_bought_once() {
     assert!((value(ours.equal_tokens.unwrap().pass_at_k) - 1.5 / 4.0).abs() < 1e-9);
     assert!((value(ours.equal_tokens_shared.unwrap().pass_at_k) - 2.0 / 4.0).abs() < 1e-9);
     assert!((value(ours.equal_tokens_shared.unwrap().pass_gain) - 0.5).abs() < 1e-9);
-    assert!(report.html().contains("at equal tokens, shared"));
+    assert!((value(ours.against.unwrap().saved_distinct) - 0.4).abs() < 1e-9);
+    let said = "With each distinct prefix counted once, it has 40% fewer than full-parallel.";
+    assert!(report.html().contains("at equal tokens, shared") && report.headline()[0].contains(said));
 }
 
 #[test]
@@ -108,4 +110,93 @@ fn only_runs_that_were_asked_alike_are_compared() {
         let found = [line.against.is_some(), line.equal_tokens.is_some(), line.equal_tokens_shared.is_some()];
         assert_eq!(found, [comparable; 3], "{theirs:?} {ours:?}");
     }
+}
+
+/// A run that has the paper's setting, as far as it is not changed.
+fn paper_run(method: &'static str, change: impl Fn(&mut Run)) -> Run {
+    let samples = (0..30).map(|at| sample(&format!("p{at}"), &[leaf("4", at % 2 == 0, 9)], 1.0));
+    let mut run =
+        Setting { model: "Qwen3-4B", suite: "aime2025", ..Setting::of(method) }.run(samples.collect());
+    run.manifest.parameters.max_tokens = 32_768;
+    if method.starts_with("eager") {
+        let options =
+            [("window", json!(1000)), ("relax", json!(0.8)), ("surplus", json!(2)), ("cap", json!("all"))];
+        run.manifest.parameters.options =
+            options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    }
+    change(&mut run);
+    run
+}
+
+#[test]
+fn the_paper_is_quoted_beside_the_same_setting_only() {
+    type Change = (&'static str, fn(&mut Run), Option<&'static str>);
+    let changes: [Change; 16] = [
+        ("full-parallel", |_| {}, None),
+        ("eager-init", |_| {}, None),
+        ("eager/rerun", |_| {}, None),
+        ("eager/regrow", |_| {}, Some("the paper has no eager/regrow")),
+        ("eager/rerun-literal", |_| {}, Some("the paper has no eager/rerun-literal")),
+        // Its context is 32k: the prompt is part of it.
+        ("eager-init", |run| run.manifest.parameters.max_tokens = 32_768 - 5, None),
+        ("eager-init", |run| run.manifest.parameters.max_tokens = 4_096, Some("at most 4096 tokens")),
+        ("eager-init", |run| run.manifest.parameters.max_sequences = 8, Some("M is 8")),
+        ("eager-init", |run| run.manifest.parameters.top_p = 1.0, Some("top-p 0.95")),
+        ("eager-init", |run| run.manifest.parameters.top_k = 20, Some("no top-k")),
+        ("eager-init", |run| run.manifest.parameters.entropy_top_k = 10, Some("over 20 candidates")),
+        ("eager-init", |run| run.manifest.suite.problems = 40, Some("40 of the suite's 30")),
+        ("eager-init", |run| run.samples.truncate(29), Some("not complete")),
+        (
+            "eager-init",
+            |run| {
+                run.manifest.parameters.options.insert("fork-spacing".into(), json!(32));
+            },
+            Some("fork-spacing is 32"),
+        ),
+        (
+            "eager-init",
+            |run| {
+                run.manifest.parameters.options.insert("system".into(), json!("Be brief."));
+            },
+            Some("system is Be brief."),
+        ),
+        ("eager-init", |run| run.manifest.parameters.theta = Some(2.15), Some("no such theta")),
+    ];
+    for (method, change, why) in changes {
+        let runs = [paper_run(method, change)];
+        let report = Report::new(&runs, Options { paper: true, ..Options::default() });
+        let (warnings, markdown) = (report.warnings().join("\n"), report.markdown("figures"));
+        assert_eq!(markdown.contains("*paper:"), why.is_none(), "{method} {why:?}:\n{markdown}");
+        match why {
+            Some(why) => assert!(warnings.contains(why), "{why}: {warnings}"),
+            None => assert!(!warnings.contains("not quoted"), "{warnings}"),
+        }
+        assert!(!Report::new(&runs, Options::default()).warnings().join("").contains("quoted"));
+    }
+}
+
+#[test]
+fn the_papers_tokens_are_printed_as_it_prints_them_and_compared_as_ratios() {
+    let runs = [paper_run("full-parallel", |_| {}), paper_run("eager/rerun", |_| {})];
+    let markdown = Report::new(&runs, Options { paper: true, ..Options::default() }).markdown("figures");
+    // 17 for full-parallel, 7 for full EAGer at theta 2.5: 59% less, whatever the unit.
+    for quoted in ["*paper: 17*", "*paper: 7*", "*paper: 59%*"] {
+        assert!(markdown.contains(quoted), "{quoted}:\n{markdown}");
+    }
+    assert!(markdown.contains("compare ratios only"), "{markdown}");
+}
+
+#[test]
+fn the_footnote_names_the_intervals() {
+    let run = |problems: usize, right: usize| {
+        let one = |at: usize| sample(&format!("p{at}"), &[leaf("4", at < right, 9)], 1.0);
+        [Setting::of("full-parallel").run((0..problems).map(one).collect())]
+    };
+    let note = |runs: &[Run]| Report::new(runs, Options::default()).interval_note();
+    assert!(note(&run(4, 4)).contains("are Wilson's over problems"), "{}", note(&run(4, 4)));
+    assert!(!note(&run(40, 20)).contains("Wilson"), "{}", note(&run(40, 20)));
+    assert!(note(&run(40, 40)).contains("Wilson"), "{}", note(&run(40, 40)));
+    let runs = run(4, 4);
+    let report = Report::new(&runs, Options::default());
+    assert!(report.html().contains("0.510 to 1.000"));
 }
