@@ -134,10 +134,10 @@ fn table(lines: &[Line], prompts: usize) -> Table {
         "distinct",
         "saved",
         "equal tokens",
-        "shared",
+        "equal distinct",
         "seconds",
     ])
-    .sparing(&["seconds", "pass rate", "sequences", "theta", "cons@k", "shared", "distinct"]);
+    .sparing(&["seconds", "pass rate", "sequences", "theta", "cons@k", "equal distinct", "distinct"]);
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     for line in lines {
         let m = &line.metrics;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use clap::Args as ClapArgs;
-use eager_core::vote::Votes;
+use eager_core::vote::{Votes, tied};
 use eager_core::{Judged, Method, Outcome as Graded, Prompt, SurplusLimit, Token, Tree};
 use eager_grade::Grader;
 use eager_lab::run::Sample;
@@ -185,13 +185,14 @@ impl Solution {
         let voters: usize = self.votes.iter().map(|v| v.count).sum();
         out.push('\n');
         for votes in self.votes.iter().take(SHOWN) {
-            writeln!(out, "{:>4} of {voters}  {}", votes.count, votes.answer)?;
+            let tie = if votes.tied { "  (tie)" } else { "" };
+            writeln!(out, "{:>4} of {voters}  {}{tie}", votes.count, votes.answer)?;
         }
         if self.votes.len() > SHOWN {
             writeln!(out, "     and {} more answers", self.votes.len() - SHOWN)?;
         }
         match &self.answer {
-            Some(answer) => writeln!(out, "\nanswer: {answer}")?,
+            Some(answer) => writeln!(out, "\nanswer: {answer}{}", tie(&self.votes))?,
             None => writeln!(out, "no sequence put an answer into \\boxed{{}}")?,
         }
         // What the same sequences would have cost without sharing their common beginnings.
@@ -205,5 +206,13 @@ impl Solution {
             self.sample.seconds
         )?;
         Ok(out)
+    }
+}
+
+/// What is to be said of an answer that did not win alone.
+fn tie(votes: &[Votes]) -> String {
+    match tied(votes).len() {
+        0 => String::new(),
+        many => format!(" (the first of {many} answers that tie)"),
     }
 }

@@ -40,7 +40,10 @@ fn demo_compares_every_method_in_an_aligned_table() {
     ] {
         assert!(text.contains(method), "{method} is missing from\n{text}");
     }
-    let table: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+    let notes = ["No room", "equal distinct:"];
+    let table: Vec<&str> = (text.lines().take_while(|line| !line.is_empty()))
+        .filter(|line| !notes.iter().any(|note| line.starts_with(note)))
+        .collect();
     let widths: Vec<usize> = table.iter().map(|l| l.chars().count()).collect();
     assert!(widths.iter().all(|&w| w == widths[0]), "the table does not align:\n{text}");
     assert!(text.contains("#0 "), "no tree in\n{text}");
@@ -118,6 +121,33 @@ fn one_thing_has_one_name_and_older_names_are_understood() {
             args.extend([name, value, "--no-such-option"]);
             refuses(&args, 2, "--no-such-option");
         }
+    }
+}
+
+#[test]
+fn a_tie_is_shown_as_a_tie() {
+    const TORN: &str = "What is 9432 * 3104?";
+    let text = stdout(&eager(&["solve", TORN, "-m", "2"]));
+    assert_eq!(text.matches("1 of 2").count(), 2, "{text}");
+    assert_eq!(text.matches("(tie)").count(), 2, "{text}");
+    assert!(text.contains("(the first of 2 answers that tie)"), "{text}");
+    let votes = json(&["solve", TORN, "-m", "2", "--json"])["votes"].clone();
+    assert_eq!([&votes[0]["tied"], &votes[1]["tied"]], [true, true]);
+    let text = stdout(&eager(&["solve", HARD, "-m", "4"]));
+    assert!(!text.contains("tie)") && !text.contains("that tie"), "{text}");
+}
+
+#[test]
+fn tables_fit_what_they_are_printed_on() {
+    for columns in ["", "80", "100", "120", "200"] {
+        let args = ["demo", "--limit", "3", "-m", "2", "--method", "full-parallel,eager-init"];
+        let output = Command::new(env!("CARGO_BIN_EXE_eager")).args(args).env("COLUMNS", columns).output();
+        let text = stdout(&output.unwrap());
+        let width = columns.parse().unwrap_or(120);
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= width, "{widest} columns in {columns}:\n{text}");
+        assert_eq!(text.contains("No room for"), width < 130, "{columns}:\n{text}");
+        assert!(text.contains("pass@k") && text.contains("equal tokens"), "{text}");
     }
 }
 

@@ -20,7 +20,7 @@ export function showCost(tree) {
 export function showVotes(tree) {
   const votes = tree.counted();
   const list = byId("votes");
-  const state = JSON.stringify(votes.map(({ answer, count, correct }) => [answer, count, correct]));
+  const state = JSON.stringify(votes.map(({ answer, count, tied, correct }) => [answer, count, tied, correct]));
   if (list.dataset.state === state) return;
   list.dataset.state = state;
   const most = votes[0]?.count ?? 1;
@@ -34,7 +34,8 @@ function ballot(vote, most) {
   const bar = element("span", { class: "bar", "aria-hidden": "true" });
   bar.style.setProperty("width", `${(100 * vote.count) / most}%`);
   const right = vote.correct === null ? null : mark(vote.correct);
-  return element("li", {}, element("span", { class: "answer" }, right, vote.answer), element("span", { class: "count" }, `${count(vote.count)}`), bar);
+  const tie = vote.tied ? element("span", { class: "quiet tie" }, " tie") : null;
+  return element("li", {}, element("span", { class: "answer" }, right, vote.answer, tie), element("span", { class: "count" }, `${count(vote.count)}`), bar);
 }
 
 export function mark(right) {

@@ -307,7 +307,8 @@ export class Picture {
       context.fill();
       return;
     }
-    const leads = branch.finish.answer !== null && tree.votes[0]?.branches.includes(branch.id);
+    const leaders = tree.votes.filter((vote, at) => at === 0 || vote.tied);
+    const leads = branch.finish.answer !== null && leaders.some((vote) => vote.branches.includes(branch.id));
     const size = Math.min(12.5, Math.max(9, this.lane * 0.62));
     context.font = `${leads ? 600 : 400} ${size}px ${SANS}`;
     context.textAlign = "left";

@@ -195,7 +195,7 @@ function problemList(run, problems) {
     const right = element("span", { class: "score" }, mark(problem.right > 0), `${count(problem.right)} of ${count(problem.sequences)}`);
     const bar = element("span", { class: "share", "aria-hidden": "true" }, element("i"));
     bar.firstChild.style.setProperty("width", `${100 * share}%`);
-    const facts = element("span", { class: "quiet" }, `${problem.answer === null ? "no answer" : `voted ${problem.answer}`} · ${plural(problem.tokens, "token")}`);
+    const facts = element("span", { class: "quiet" }, `${problem.answer === null ? "no answer" : `voted ${problem.answer}${problem.tied ? " (tie)" : ""}`} · ${plural(problem.tokens, "token")}`);
     return element("li", {}, element("a", { href: address(run, problem.id) }, problem.problem ?? problem.id), right, bar, facts);
   };
   return element("ul", { class: "problems" }, ...problems.map(row));

@@ -209,7 +209,9 @@ export class Tree {
     const votes = this.votes.map(count).filter((vote) => vote.count > 0);
     // The order of the whole is the server's, which may weigh votes; of a part only their number is known.
     const whole = this.end && this.branches.every((branch) => branch.caughtUp);
-    return whole ? votes : votes.sort((a, b) => b.count - a.count);
+    const ordered = whole ? votes : votes.sort((a, b) => b.count - a.count);
+    const leads = ordered.filter((vote) => (whole ? vote.tied : vote.count === ordered[0].count));
+    return ordered.map((vote) => ({ ...vote, tied: leads.length > 1 && leads.includes(vote) }));
   }
 
   // From the root to a branch, with where each part ends.

@@ -80,6 +80,8 @@ pub struct Ballot {
     pub answer: String,
     pub count: usize,
     pub weight: f64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tied: bool,
     pub branches: Vec<usize>,
 }
 
@@ -128,7 +130,7 @@ pub fn count_votes<'a>(answers: impl Iterator<Item = (usize, Option<&'a str>, f3
     let ballot = |votes: eager_core::vote::Votes| {
         let gave = answers.iter().filter(|(_, answer, _)| *answer == Some(&votes.answer));
         let branches = gave.map(|&(branch, _, _)| branch).collect();
-        Ballot { answer: votes.answer, count: votes.count, weight: votes.weight, branches }
+        Ballot { answer: votes.answer, count: votes.count, weight: votes.weight, tied: votes.tied, branches }
     };
     votes.into_iter().map(ballot).collect()
 }

@@ -188,6 +188,7 @@ fn line(sample: &Sample, problems: &[Asked]) -> Value {
         "right": right(sample),
         "tokens": sample.tokens_generated,
         "answer": votes.first().map(|votes| &votes.answer),
+        "tied": votes.first().is_some_and(|votes| votes.tied),
         "saturated": sample.saturated,
     })
 }

@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
 
 /// What stands in a column of that name.
 pub const SHARED: &str =
-    "shared: full-parallel's pass@k with as many distinct prefixes (-: it has fewer itself).";
+    "equal distinct: full-parallel's pass@k with as many distinct prefixes (-: it has fewer itself).";
 
 /// A column of the table: its name, and what a line has there.
 type Column = (&'static str, fn(&Line) -> String);
@@ -111,7 +111,7 @@ const SPARE: [&str; 10] = [
     "pass rate",
     "theta",
     "distinct",
-    "shared",
+    "equal distinct",
     "cons@k",
     "equal tokens",
 ];
@@ -131,7 +131,7 @@ const FIGURES: [Column; 13] = [
         saved.map_or("-".to_owned(), |e| format!("{:.1}%", 100.0 * e.value))
     }),
     ("equal tokens", |line| estimate(line.equal_tokens.and_then(|equal| equal.pass_at_k))),
-    ("shared", |line| estimate(line.equal_tokens_shared.and_then(|equal| equal.pass_at_k))),
+    ("equal distinct", |line| estimate(line.equal_tokens_shared.and_then(|equal| equal.pass_at_k))),
     ("seconds", |line| format!("{:.1}", line.seconds)),
 ];
 

@@ -12,11 +12,13 @@
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
-use eager_core::Profile;
+use eager_core::budget::SURPLUS;
+use eager_core::{Profile, SurplusLimit};
 use serde_json::Value;
 
 use crate::report::cells::{Cell, Subject};
 use crate::report::names;
+use crate::run::reading;
 
 /// What the paper's tables were made with.
 const MAX_SEQUENCES: usize = 32;
@@ -125,6 +127,13 @@ pub fn difference(subject: &Subject, cell: &Cell) -> Option<String> {
     if cell.theta.is_some() && !entropy {
         let own = "the sampling temperature";
         return Some(format!("the paper measures entropy over {ENTROPY_TOP_K} candidates at {own}"));
+    }
+    let usual = SurplusLimit::EachPrompt(SURPLUS);
+    let ours = cell.method.parse().ok().and_then(|method| reading(method, usual));
+    if let (Some(followed), Some(ours)) = (parameters.second_pass.as_deref(), ours)
+        && followed != ours
+    {
+        return Some(format!("its second pass is \"{followed}\", and our reading of the paper \"{ours}\""));
     }
     other_problems(subject, cell).or_else(|| other_limit(cell)).or_else(|| other_option(known.name, cell))
 }

@@ -54,6 +54,14 @@ test("a question grows into a tree, and the counts are those of the API", () =>
     assert.deepEqual(counts, answer.eager.votes[0].map((vote) => vote.count));
   }));
 
+test("a tie is shown as a tie", () =>
+  visit(browser, {}, async (page) => {
+    await ask(page, { question: "What is 9432 * 3104?", n: 2, seed: 0 });
+    await grown(page);
+    assert.equal(await page.locator("#votes li").count(), 2);
+    assert.equal(await page.locator("#votes .tie").count(), 2);
+  }));
+
 test("a fork shows its two candidates and their probabilities", () =>
   visit(browser, {}, async (page) => {
     await ask(page, ASKED);

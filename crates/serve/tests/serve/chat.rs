@@ -147,6 +147,18 @@ async fn methods_and_votes() {
 }
 
 #[tokio::test]
+async fn a_tie_is_told() {
+    let service = Service::start();
+    let torn = chat("What is 9432 * 3104?", json!({"n": 2, "eager": {}}));
+    let answer = service.ask("/v1/chat/completions", &torn).await;
+    let votes = answer["eager"]["votes"][0].as_array().unwrap();
+    let told: Vec<_> = votes.iter().map(|v| (v["count"].as_u64(), v["tied"].as_bool())).collect();
+    assert_eq!(told, [(Some(1), Some(true)), (Some(1), Some(true))]);
+    let agreed = service.ask("/v1/chat/completions", &chat(EASY, json!({"n": 2, "eager": {}}))).await;
+    assert!(agreed["eager"]["votes"][0][0].get("tied").is_none());
+}
+
+#[tokio::test]
 async fn completions_take_text_and_tokens_and_several_prompts() {
     let service = Service::start();
     let whole = format!("<|im_start|>user\n{EASY}<|im_end|>\n<|im_start|>assistant\n");

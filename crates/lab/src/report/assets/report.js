@@ -168,7 +168,8 @@
   const votes = (tree) => {
     const cast = new Map();
     for (const s of tree.sequences) {
-      if (s.answer === null) continue;
+      // A vote without weight is none.
+      if (s.answer === null || (s.weight !== null && s.weight <= 0)) continue;
       const known = cast.get(s.answer) || { weight: 0, count: 0, correct: s.correct };
       known.weight += s.weight === null ? 1 : s.weight;
       known.count += 1;
@@ -176,12 +177,13 @@
     }
     const sorted = [...cast].sort(([, a], [, b]) => b.weight - a.weight);
     const top = sorted.length > 0 ? sorted[0][1].weight : 1;
+    const tied = sorted.filter(([, v]) => v.weight === top).length > 1;
     const weighted = tree.sequences.some((s) => s.weight !== null);
     const rows = sorted.slice(0, 8).map(([answer, v]) => el("li", {},
       el("span", { class: "answer", title: answer }, answer),
       el("span", { class: `bar ${verdict(v.correct)}`, style: `width:${(100 * v.weight) / top}%` }),
       el("span", { class: verdict(v.correct) },
-        `${plural(v.count, "vote")}${weighted ? ` (${round(v.weight)})` : ""} ${sign(v.correct)}`)));
+        `${plural(v.count, "vote")}${weighted ? ` (${round(v.weight)})` : ""}${tied && v.weight === top ? ", tie" : ""} ${sign(v.correct)}`)));
     const silent = tree.sequences.filter((s) => s.answer === null).length;
     const rest = [];
     if (sorted.length > 8) rest.push(plural(sorted.length - 8, "other answer"));
