@@ -113,7 +113,7 @@ pub fn difference(subject: &Subject, cell: &Cell) -> Option<String> {
     }
     // A method's bare name leaves open how it reallocates.
     let is_method = |method: &&str| **method == cell.method || names::base(method) == cell.method;
-    if !METHODS.iter().any(|method| is_method(&method)) {
+    if !METHODS.iter().any(is_method) {
         return Some(format!("the paper has no {}", cell.method));
     }
     if cell.max_sequences != MAX_SEQUENCES {

@@ -124,6 +124,10 @@ fn paper_run(method: &'static str, change: impl Fn(&mut Run)) -> Run {
         run.manifest.parameters.options =
             options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     }
+    if method == "eager/rerun" {
+        let ours = "M + b sequences in all, limit for each prompt";
+        run.manifest.parameters.second_pass = Some(ours.to_owned());
+    }
     change(&mut run);
     run
 }
@@ -131,11 +135,19 @@ fn paper_run(method: &'static str, change: impl Fn(&mut Run)) -> Run {
 #[test]
 fn the_paper_is_quoted_beside_the_same_setting_only() {
     type Change = (&'static str, fn(&mut Run), Option<&'static str>);
-    let changes: [Change; 16] = [
+    let changes: [Change; 17] = [
         ("full-parallel", |_| {}, None),
         ("eager-init", |_| {}, None),
         ("eager/rerun", |_| {}, None),
         ("eager/regrow", |_| {}, Some("the paper has no eager/regrow")),
+        (
+            "eager/rerun",
+            |run| {
+                run.manifest.parameters.second_pass =
+                    Some("M + b new sequences, limit over all prompts".into())
+            },
+            Some("second pass is \"M + b new sequences"),
+        ),
         ("eager/rerun-literal", |_| {}, Some("the paper has no eager/rerun-literal")),
         // Its context is 32k: the prompt is part of it.
         ("eager-init", |run| run.manifest.parameters.max_tokens = 32_768 - 5, None),
