@@ -1,9 +1,10 @@
 //! Several runs in one folder: methods side by side, seeds, the points of a sweep.
 //!
 //! Each run has a folder of its own below the campaign's (a single run is the campaign's folder itself). Runs that begin with
-//! the same first pass share it. A run that is complete is never run again.
+//! the same first pass share it. A run that is complete is never run again; one that is asked for with more problems goes on
+//! with those.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,8 @@ use eager_core::{Engine, Method, Metrics, Plan};
 use sha2::{Digest, Sha256};
 
 use crate::bench::{self, Bench, BenchError, Observer, Pace, Passes, Speller, Task};
-use crate::run::{Asked, Folder, Lock, Manifest, Run, RunError, not_in_the_way};
+use crate::run::{Asked, Folder, Lock, Manifest, Run, RunError, SuiteInfo, not_in_the_way};
+use crate::suite;
 
 /// Does this option only matter to a second pass?
 pub fn is_late(option: &str) -> bool {
@@ -51,12 +53,27 @@ impl Trial {
         others.iter().find(wants).map(|_| key)
     }
 
-    /// All that a first pass depends on.
+    /// What this run would be asked, had only these problems been chosen; or the id of one that it has not.
+    fn over(&self, ids: &[String]) -> Result<Manifest, String> {
+        let by_id: HashMap<&str, &Task> =
+            self.tasks.iter().map(|task| (task.problem.id.as_str(), task)).collect();
+        let task = |id: &String| by_id.get(id.as_str()).copied().ok_or_else(|| id.clone());
+        let tasks: Vec<&Task> = ids.iter().map(task).collect::<Result<_, _>>()?;
+        let mut manifest = self.manifest.clone();
+        manifest.suite.hash = suite::hash(tasks.iter().map(|task| &task.problem));
+        manifest.suite.problems = tasks.len();
+        manifest.parameters.max_tokens = bench::max_tokens(tasks);
+        Ok(manifest)
+    }
+
+    /// All that a first pass depends on, but for the problems: they are told apart by their fingerprints.
     fn first_pass_key(&self) -> String {
         let mut manifest = self.manifest.clone();
         manifest.method = self.method.opening().to_string();
         manifest.model.path = None;
         manifest.parameters.second_pass = None;
+        manifest.suite = SuiteInfo { name: manifest.suite.name, ..SuiteInfo::default() };
+        manifest.parameters.max_tokens = 0;
         manifest.parameters.options.retain(|name, _| !is_late(name));
         // A manifest is plain data, so this cannot fail; without it, no pass would be shared.
         let text = serde_json::to_vec(&manifest).unwrap_or_else(|_| self.name.clone().into_bytes());
@@ -64,7 +81,7 @@ impl Trial {
     }
 }
 
-/// Where first passes are while a campaign is under way.
+/// Where first passes are.
 const PASSES: &str = "first-pass";
 
 /// What is written beside the runs, and what comes with it.
@@ -107,7 +124,9 @@ impl Campaign {
         if !is_ours {
             not_in_the_way(root, &[REPORT, MARKDOWN, FIGURES])?;
         }
-        trials.iter().try_for_each(|trial| Folder::check(&trial.folder(root), &trial.manifest, resume))?;
+        for trial in &trials {
+            Folder::check(&trial.folder(root), &trial.manifest, &|ids| trial.over(ids), resume)?;
+        }
         let lock = Arc::new(Lock::take(root)?);
         Ok(Campaign { root: root.to_owned(), trials, asked: asked.to_vec(), lock })
     }
@@ -115,10 +134,8 @@ impl Campaign {
     /// A run's folder, when its turn has come: a large sweep has more runs than a process may have files open.
     fn folder(&self, trial: &Trial) -> Result<Folder, RunError> {
         let path = trial.folder(&self.root);
-        match trial.name.is_empty() {
-            true => Folder::locked(Arc::clone(&self.lock), &path, &trial.manifest, &self.asked, true),
-            false => Folder::open(&path, &trial.manifest, &self.asked, true),
-        }
+        let lock = if trial.name.is_empty() { Arc::clone(&self.lock) } else { Arc::new(Lock::take(&path)?) };
+        Folder::locked(lock, &path, &trial.manifest, &|ids| trial.over(ids), &self.asked, true)
     }
 
     /// Runs what is not complete, in order.
@@ -150,19 +167,7 @@ impl Campaign {
             folder.write_metrics(&BTreeMap::from([(trial.method.to_string(), metrics)]))?;
             spectator.complete(trial, &metrics);
         }
-        self.tidy()?;
         Ok(ControlFlow::Continue(()))
-    }
-
-    /// First passes have served when all runs are complete.
-    fn tidy(&self) -> Result<(), RunError> {
-        let passes = self.root.join(PASSES);
-        match fs::remove_dir_all(&passes) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(RunError::io("remove", &passes)(error))
-            }
-            _ => Ok(()),
-        }
     }
 
     pub fn trials(&self) -> &[Trial] {

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::{Args as ClapArgs, Parser};
-use eager_core::{Method, Plan, Reallocation, Settings, Token};
-use eager_lab::bench::Task;
+use eager_core::{Method, Plan, Reallocation, Token};
+use eager_lab::bench::{Task, max_tokens};
 use eager_lab::campaign::{Trial, is_late};
 use eager_lab::run::{FORMAT, Manifest, ModelInfo, Parameters, SuiteInfo, reading};
 use eager_lab::suite::Suite;
@@ -232,7 +232,6 @@ impl<'a> Subject<'a> {
             surplus: args.budget.limit(),
             ..args.rules.plan(seed, theta.unwrap_or(f32::INFINITY), max_sequences, &args.baselines)
         };
-        let longest = tasks.iter().map(|task| task.prompt.settings.max_tokens).max();
         let manifest = Manifest {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -245,7 +244,7 @@ impl<'a> Subject<'a> {
             method: method.to_string(),
             parameters: Parameters {
                 max_sequences,
-                max_tokens: longest.unwrap_or(Settings::default().max_tokens),
+                max_tokens: max_tokens(tasks.iter()),
                 temperature,
                 top_p: args.draw.top_p,
                 top_k: args.draw.top_k,

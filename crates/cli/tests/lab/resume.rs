@@ -1,5 +1,6 @@
 //! Folders that hold something already: what goes on, what stays, and what is refused.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
@@ -221,4 +222,60 @@ fn readings_are_not_averaged() {
     for word in ["M + b new sequences, limit over all prompts", "different readings", "not averaged"] {
         assert!(text.contains(word), "{word}: {text}");
     }
+/// So many of acorn's problems by methods with and without a second pass.
+fn of_limit(out: &Path, limit: &str, more: &[&str]) -> std::process::Output {
+    let methods = ["--method", "full-parallel,eager-init,eager-adapt/rerun,eager", "-m", "4"];
+    let more = if more.contains(&"--max-tokens") { more.to_vec() } else { [more, &["--max-tokens", "150"]].concat() };
+    let base = ["bench", "--suite", "acorn", "--limit", limit, "--out", out.to_str().unwrap()];
+    eager(&[&base[..], &methods, &more].concat())
+}
+
+/// A run that is given more problems ends as one that had all of them from the beginning.
+#[test]
+fn problems_can_be_added_to_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let [whole, grown] = ["whole", "grown"].map(|name| folder.path().join(name));
+    stdout(&of_limit(&whole, "20", &[]));
+    stdout(&of_limit(&grown, "5", &[]));
+    let granted = || -> BTreeMap<String, u64> {
+        let granted = |s: &Value| (s["id"].as_str().unwrap().to_owned(), s["granted"].as_u64().unwrap());
+        samples(&grown.join("eager-regrow")).iter().map(granted).collect()
+    };
+    let before = granted();
+    stdout(&of_limit(&grown, "10", &["--resume"]));
+    let output = of_limit(&grown, "20", &["--resume"]);
+    stdout(&output);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(message.contains("full-parallel: goes on, 10 of 20 prompts were there already"), "{message}");
+    let after = granted();
+    assert!(before.iter().any(|(id, share)| after[id] != *share), "{before:?}: a share depends on all problems");
+    for name in names_of_runs(&whole) {
+        let [whole, grown] = [&whole, &grown].map(|root| root.join(&name));
+        assert_eq!(text_without_seconds(&grown), text_without_seconds(&whole), "{name}");
+        for file in ["run.json", "problems.jsonl"] {
+            let [whole, grown] = [&whole, &grown].map(|run| std::fs::read_to_string(run.join(file)).unwrap());
+            assert_eq!(grown, whole, "{name}/{file}");
+        }
+        assert_eq!(crate::metrics(&grown).values().next().unwrap()["prompts"], 20);
+    }
+    // No first pass was decoded twice.
+    let passes: Vec<_> = std::fs::read_dir(grown.join("first-pass")).unwrap().map(Result::unwrap).collect();
+    let [pass] = &passes[..] else { panic!("{passes:?}") };
+    assert_eq!(std::fs::read_to_string(pass.path()).unwrap().lines().count(), 20);
+}
+
+#[test]
+fn problems_that_a_run_has_cannot_be_left_out_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    stdout(&of_limit(root, "10", &[]));
+    let before = text_without_seconds(&root.join("eager-regrow"));
+    refused(&of_limit(root, "5", &["--resume"]), "is not among those that are chosen now");
+    refused(&of_limit(root, "70", &["--resume"]), "is not among those that are chosen now");
+    refused(&of_limit(root, "20", &["--resume", "--max-tokens", "151"]), "parameters.max_tokens (150, now 151)");
+    let template = root.join("template.txt");
+    std::fs::write(&template, "Well? {{ problem }}").unwrap();
+    let template = ["--resume", "--template", template.to_str().unwrap()];
+    refused(&of_limit(root, "20", &template), "suite.hash");
+    assert_eq!(text_without_seconds(&root.join("eager-regrow")), before);
 }

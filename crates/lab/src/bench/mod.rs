@@ -7,7 +7,7 @@ mod clock;
 mod nursery;
 mod passes;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::error::Error;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -16,13 +16,15 @@ use std::sync::atomic::AtomicBool;
 
 use eager_core::method::Standing;
 use eager_core::{
-    Answers, Engine, Finish, Judged, Key, Method, Metrics, Outcome, Plan, Prefixes, Prompt, Pulse, Token,
-    Tree,
+    Answers, Engine, Finish, Judged, Key, Method, Metrics, Outcome, Plan, Prefixes, Prompt, Pulse, Settings,
+    Token, Tree,
 };
+use sha2::{Digest, Sha256};
 
 use crate::judge::{JudgeError, Kind};
 use crate::run::{Folder, RunError, Sample};
-use crate::suite::Problem;
+use crate::suite::fetch::hex;
+use crate::suite::{self, Problem};
 
 use nursery::{From, Nursery, Seedling};
 pub use passes::Passes;
@@ -51,6 +53,22 @@ impl Task {
         let answers = Reader { problem: problem.clone(), spell };
         Task { problem, prompt: Prompt { answers: Some(Arc::new(answers)), ..prompt }, secret: false }
     }
+
+    /// Tells this problem, as it is put to this model, from all others: what a suite and a limit decide of its tree, and what
+    /// its answers are judged by.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        hash.update(suite::hash([&self.problem]));
+        hash.update((self.prompt.settings.max_tokens as u64).to_le_bytes());
+        self.prompt.tokens.iter().for_each(|token| hash.update(token.to_le_bytes()));
+        hex(&hash.finalize()[..8])
+    }
+}
+
+/// Most tokens that a sequence of any of these may have.
+pub fn max_tokens<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> usize {
+    let longest = tasks.into_iter().map(|task| task.prompt.settings.max_tokens).max();
+    longest.unwrap_or(Settings::default().max_tokens)
 }
 
 /// Reads the answers out of sequences as the problem's judge finds them.
@@ -187,7 +205,7 @@ impl<E: Engine> Bench<'_, E> {
         method: Method,
         observer: &mut dyn Observer,
     ) -> Result<ControlFlow<()>, BenchError> {
-        let waiting: VecDeque<Seedling> = self.openings(plan, method, |id| folder.has(id));
+        let waiting: VecDeque<Seedling> = self.openings(plan, method, |at| folder.has(&self.tasks[at].problem.id));
         observer.stage(Stage::First, self.tasks.len(), self.tasks.len() - waiting.len());
         let (tasks, spell, cap) = (self.tasks, Arc::clone(&self.spell), plan.forking.cap);
         let stop = Arc::clone(&self.pace.stop);
@@ -211,20 +229,21 @@ impl<E: Engine> Bench<'_, E> {
     ) -> Result<ControlFlow<()>, BenchError> {
         let (tasks, spell, cap) = (self.tasks, Arc::clone(&self.spell), plan.forking.cap);
         let stop = Arc::clone(&self.pace.stop);
-        let waiting = self.openings(plan, method, |id| passes.has(id));
+        let fingerprints: Vec<String> = tasks.iter().map(Task::fingerprint).collect();
+        let waiting = self.openings(plan, method, |at| passes.has(&fingerprints[at]));
         observer.stage(Stage::First, tasks.len(), tasks.len() - waiting.len());
         let mut grown = |index: usize, tree: Tree, seconds: f64| {
             let task: &Task = &tasks[index];
             let graded = grade(task, &tree, &texts(&tree, &spell)?, &stop)?;
-            let entry = Entry { id: task.problem.id.clone(), seconds, graded };
+            let (id, fingerprint) = (task.problem.id.clone(), fingerprints[index].clone());
+            let entry = Entry { id, fingerprint, seconds, graded };
             Ok(passes.append(&PassLine { entry, tree })?)
         };
         if self.grow(waiting, &mut grown, observer)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
 
-        let first: Vec<(Entry, Place)> =
-            tasks.iter().filter_map(|task| passes.find(&task.problem.id)).collect();
+        let first: Vec<(Entry, Place)> = fingerprints.iter().filter_map(|print| passes.find(print)).collect();
         let standing = |((entry, _), task): (&(Entry, Place), &Task)| Standing {
             key: Key::prompt(plan.seed, task.prompt.key),
             sequences: entry.graded.sequences(),
@@ -233,6 +252,11 @@ impl<E: Engine> Bench<'_, E> {
         };
         let standings: Vec<Standing> = first.iter().zip(tasks).map(standing).collect();
         let extra = plan.extra(method, &standings);
+        let granted = |index: usize| method.has_second_pass().then(|| extra[index]);
+        // Where problems were added, what the others saved is shared out anew: only what was granted the same may stay.
+        let grants: HashMap<&str, Option<usize>> =
+            first.iter().enumerate().map(|(index, (entry, _))| (entry.id.as_str(), granted(index))).collect();
+        folder.retain(|sample| grants.get(sample.id.as_str()) == Some(&sample.granted))?;
         let mut waiting = VecDeque::new();
         for (index, (entry, place)) in first.iter().enumerate() {
             let task = &tasks[index];
@@ -247,7 +271,8 @@ impl<E: Engine> Bench<'_, E> {
                 0 => {
                     let tree = place.tree()?;
                     let texts = texts(&tree, &spell)?;
-                    folder.append(&sample(task, &tree, &entry.graded, entry.seconds, cap, texts))?;
+                    let sample = sample(task, &tree, &entry.graded, entry.seconds, cap, texts);
+                    folder.append(&Sample { granted: granted(index), ..sample })?;
                 }
             }
         }
@@ -261,14 +286,15 @@ impl<E: Engine> Bench<'_, E> {
             let texts = texts(&tree, &spell)?;
             let graded = grade(task, &tree, &texts, &stop)?;
             let seconds = first[index].0.seconds + seconds;
-            Ok(folder.append(&sample(task, &tree, &graded, seconds, cap, texts))?)
+            let sample = sample(task, &tree, &graded, seconds, cap, texts);
+            Ok(folder.append(&Sample { granted: granted(index), ..sample })?)
         };
         self.grow(waiting, &mut grown, observer)
     }
 
     /// The prompts that have not been through the first pass.
-    fn openings(&self, plan: &Plan, method: Method, has: impl Fn(&str) -> bool) -> VecDeque<Seedling> {
-        let missing = self.tasks.iter().enumerate().filter(|(_, task)| !has(&task.problem.id));
+    fn openings(&self, plan: &Plan, method: Method, has: impl Fn(usize) -> bool) -> VecDeque<Seedling> {
+        let missing = self.tasks.iter().enumerate().filter(|&(index, _)| !has(index));
         let seedling = |(index, task): (usize, &Task)| Seedling {
             index,
             prompt: task.prompt.clone(),

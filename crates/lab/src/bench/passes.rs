@@ -1,8 +1,9 @@
 //! First passes on disk.
 //!
 //! EAGer's second pass begins when the first is over for all prompts, and it goes on from the trees themselves: from what they
-//! remember of the tokens they did not take. So a first pass is kept in a file of its own until the run is complete, and
-//! several methods that begin alike share it.
+//! remember of the tokens they did not take. So a first pass is kept in a file of its own, and several methods that begin
+//! alike share it. It stays when a run is complete: what a second pass grants to a prompt depends on all others, so where
+//! problems are added it may have to be made anew, and then begins here.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,9 @@ pub struct PassLine {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Entry {
     pub id: String,
+    /// [`Task::fingerprint`](super::Task::fingerprint): the same name may come to stand for another problem.
+    #[serde(default)]
+    pub fingerprint: String,
     pub seconds: f64,
     pub graded: Outcome,
 }
@@ -33,31 +37,31 @@ pub struct Entry {
 pub struct Passes {
     path: PathBuf,
     journal: Journal,
-    /// By the prompt's id, with the place of its line.
+    /// By fingerprint, with the place of the line.
     entries: HashMap<String, (u64, Entry)>,
 }
 
 impl Passes {
     pub fn open(path: &Path) -> Result<Self, RunError> {
         let journal = Journal::open(path)?;
-        let by_id = |(begins, entry): (u64, Entry)| (entry.id.clone(), (begins, entry));
+        let by_id = |(begins, entry): (u64, Entry)| (entry.fingerprint.clone(), (begins, entry));
         let entries = lines_at(path)?.map(|line| line.map(by_id)).collect::<Result<_, _>>()?;
         Ok(Passes { path: path.to_owned(), journal, entries })
     }
 
-    pub fn has(&self, id: &str) -> bool {
-        self.entries.contains_key(id)
+    pub fn has(&self, fingerprint: &str) -> bool {
+        self.entries.contains_key(fingerprint)
     }
 
     /// A prompt, and where its tree lies.
-    pub fn find(&self, id: &str) -> Option<(Entry, Place)> {
-        let (begins, entry) = self.entries.get(id)?;
+    pub fn find(&self, fingerprint: &str) -> Option<(Entry, Place)> {
+        let (begins, entry) = self.entries.get(fingerprint)?;
         Some((entry.clone(), Place { path: self.path.clone(), begins: *begins }))
     }
 
     pub fn append(&mut self, line: &PassLine) -> Result<(), RunError> {
         let begins = self.journal.append(line)?;
-        self.entries.insert(line.entry.id.clone(), (begins, line.entry.clone()));
+        self.entries.insert(line.entry.fingerprint.clone(), (begins, line.entry.clone()));
         Ok(())
     }
 }

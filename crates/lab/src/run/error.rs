@@ -31,6 +31,18 @@ pub enum RunError {
         path.display()
     )]
     Differs { path: PathBuf, what: String, was: String, now: String },
+    #[error(
+        "{} holds the problem {id}, which is not among those that are chosen now; a run can be given more problems, not \
+         fewer or others: ask for at least the same, or name another folder",
+        path.display()
+    )]
+    Lacks { path: PathBuf, id: String },
+    #[error(
+        "{} can be given more problems only once it is complete, because its problems may not be written down; finish it \
+         with the same --limit first, or name another folder",
+        path.display()
+    )]
+    Unlisted { path: PathBuf },
     #[error("line {line} of {} is damaged: {why}; remove that line, and --resume decodes the prompt again", path.display())]
     Damaged { path: PathBuf, line: usize, why: String },
 }

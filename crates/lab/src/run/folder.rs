@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::journal::{Journal, lines, replace};
@@ -45,6 +45,20 @@ impl Lock {
     }
 }
 
+/// What a run would have been asked, had only these of its problems been chosen, by their ids in this order; or an id that is
+/// not among its problems.
+pub type Over<'a> = &'a dyn Fn(&[String]) -> Result<Manifest, String>;
+
+/// What a folder holds for a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begun {
+    Nothing,
+    /// The same run.
+    Same,
+    /// The same run over some of its problems: it goes on with the others.
+    Part,
+}
+
 /// A run that this process may write to.
 #[derive(Debug)]
 pub struct Folder {
@@ -63,7 +77,8 @@ impl Folder {
         problems: &[Asked],
         resume: bool,
     ) -> Result<Self, RunError> {
-        Folder::locked(Arc::new(Lock::take(path)?), path, manifest, problems, resume)
+        let over: Over<'_> = &|_| Ok(manifest.clone());
+        Folder::locked(Arc::new(Lock::take(path)?), path, manifest, over, problems, resume)
     }
 
     /// The same in a folder that is locked already.
@@ -71,16 +86,22 @@ impl Folder {
         lock: Arc<Lock>,
         path: &Path,
         manifest: &Manifest,
+        over: Over<'_>,
         problems: &[Asked],
         resume: bool,
     ) -> Result<Self, RunError> {
-        Folder::check(path, manifest, resume)?;
-        if !path.join(MANIFEST).exists() {
+        let begun = Folder::check(path, manifest, over, resume)?;
+        if begun == Begun::Part {
+            // They were those of fewer problems.
+            remove(&path.join(METRICS))?;
+        }
+        if begun != Begun::Same {
             // First: what lies in a folder without it is not ours.
             replace(&path.join(MANIFEST), |out| write_pretty(out, manifest))?;
         }
-        if !problems.is_empty() && !path.join(PROBLEMS).exists() {
-            replace(&path.join(PROBLEMS), |out| write_lines(out, problems))?;
+        let listed = path.join(PROBLEMS);
+        if !problems.is_empty() && (begun == Begun::Part || ids(&listed)?.len() != problems.len()) {
+            replace(&listed, |out| write_lines(out, problems))?;
         }
         let samples = path.join(SAMPLES);
         let journal = Journal::open(&samples)?;
@@ -96,11 +117,16 @@ impl Folder {
     }
 
     /// Could this run begin or go on in this folder? Nothing is written.
-    pub fn check(path: &Path, manifest: &Manifest, resume: bool) -> Result<(), RunError> {
+    pub fn check(path: &Path, manifest: &Manifest, over: Over<'_>, resume: bool) -> Result<Begun, RunError> {
         match read_manifest(path)? {
             Some(_) if !resume => Err(RunError::Exists(path.to_owned())),
-            Some(begun) => same(path, &begun, manifest),
-            None => not_in_the_way(path, &[SAMPLES, PROBLEMS, METRICS]),
+            Some(begun) if begun.suite == manifest.suite => {
+                same(path, &begun, manifest).map(|()| Begun::Same)
+            }
+            Some(begun) => {
+                same(path, &begun, &before(path, &begun, manifest, over)?).map(|()| Begun::Part)
+            }
+            None => not_in_the_way(path, &[SAMPLES, PROBLEMS, METRICS]).map(|()| Begun::Nothing),
         }
     }
 
@@ -122,6 +148,13 @@ impl Folder {
         self.samples.append(sample)?;
         self.finished.insert(sample.id.clone(), self.finished.len());
         Ok(())
+    }
+
+    /// Drops the prompts that are not to be kept, so that they are decoded again.
+    pub fn retain(&mut self, keep: impl Fn(&Sample) -> bool) -> Result<(), RunError> {
+        let samples = self.samples()?;
+        let ids: Vec<String> = samples.into_iter().filter(keep).map(|sample| sample.id).collect();
+        if ids.len() == self.finished.len() { Ok(()) } else { self.sort(&ids) }
     }
 
     /// Puts the lines into the order of `ids`: prompts finish in whatever order they will, and two runs of the same should
@@ -179,6 +212,39 @@ pub fn read_manifest(folder: &Path) -> Result<Option<Manifest>, RunError> {
         }
         Some(found) => Err(RunError::Format { path, found, known: FORMAT }),
         None => Err(RunError::Manifest { path, why: "it does not say which format it has".to_owned() }),
+    }
+}
+
+/// What the run that was begun would be asked today: the same as now, over the problems that it has.
+fn before(path: &Path, begun: &Manifest, now: &Manifest, over: Over<'_>) -> Result<Manifest, RunError> {
+    if begun.suite.name != now.suite.name {
+        return Ok(now.clone());
+    }
+    let mut listed = ids(&path.join(PROBLEMS))?;
+    if listed.is_empty() {
+        // Nothing is written down of these problems but their names, when they are finished.
+        listed = ids(&path.join(SAMPLES))?;
+        if listed.len() != begun.suite.problems {
+            return Err(RunError::Unlisted { path: path.to_owned() });
+        }
+    }
+    over(&listed).map_err(|id| RunError::Lacks { path: path.to_owned(), id })
+}
+
+/// What every line has.
+#[derive(Deserialize)]
+struct Named {
+    id: String,
+}
+
+fn ids(path: &Path) -> Result<Vec<String>, RunError> {
+    lines::<Named>(path)?.map(|line| line.map(|named| named.id)).collect()
+}
+
+fn remove(path: &Path) -> Result<(), RunError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(RunError::io("remove", path)(error)),
+        _ => Ok(()),
     }
 }
 

@@ -32,7 +32,7 @@ pub struct ModelInfo {
     pub engine: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SuiteInfo {
     pub name: String,
     /// SHA-256 of the chosen problems and how they are put to the model.

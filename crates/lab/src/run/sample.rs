@@ -19,6 +19,9 @@ pub struct Sample {
     /// Its share of the run's time: prompts are decoded together, so each is charged for its tokens. The shares of all lines
     /// add up to the time the run took.
     pub seconds: f64,
+    /// Sequences that a second pass was granted; `None` for methods that have no second pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub granted: Option<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,6 +84,7 @@ impl Sample {
             sequences_total: tree.len(),
             saturated: false,
             seconds: 0.0,
+            granted: None,
         }
     }
 

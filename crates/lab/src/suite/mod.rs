@@ -237,7 +237,8 @@ impl Request {
     }
 }
 
-fn hash(problems: &[Problem]) -> String {
+/// SHA-256 of problems, as they are put to the model and judged, in this order.
+pub(crate) fn hash<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> String {
     let mut hash = Sha256::new();
     // Lengths keep two neighbours from being mistaken for two others.
     let mut add = |text: &[u8]| {

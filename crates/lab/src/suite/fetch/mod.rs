@@ -78,7 +78,7 @@ fn save(target: &Path, bytes: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
