@@ -14,7 +14,9 @@ use eager_core::{Engine, Method, Metrics, Plan};
 use sha2::{Digest, Sha256};
 
 use crate::bench::{self, Bench, BenchError, Observer, Pace, Passes, Speller, Task};
-use crate::run::{Asked, Folder, Lock, Manifest, Run, RunError, SuiteInfo, not_in_the_way};
+use crate::run::{
+    Asked, Folder, Lock, Manifest, Run, RunError, SuiteInfo, has_metrics, not_in_the_way, read_manifest,
+};
 use crate::suite;
 
 /// Does this option only matter to a second pass?
@@ -172,6 +174,18 @@ impl Campaign {
 
     pub fn trials(&self) -> &[Trial] {
         &self.trials
+    }
+
+    /// The runs that are not complete.
+    pub fn missing(&self) -> impl Iterator<Item = &Trial> {
+        self.trials.iter().filter(|trial| !self.is_complete(trial))
+    }
+
+    /// Metrics are the last thing that is written, and the first that goes when problems are added.
+    fn is_complete(&self, trial: &Trial) -> bool {
+        let folder = trial.folder(&self.root);
+        let begun = read_manifest(&folder).ok().flatten();
+        begun.is_some_and(|begun| begun.suite == trial.manifest.suite) && has_metrics(&folder)
     }
 
     /// Where the report goes. It may be written while this is held, and by nobody else.

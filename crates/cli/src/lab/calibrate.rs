@@ -155,7 +155,7 @@ fn one(
     let tasks = subject.tasks(&args.run, args.temperature)?;
     // What to name when it is to go on: draws are folders of one that was named.
     let root = args.draws.and(folder.parent()).unwrap_or(folder);
-    let run = |subject: &mut Subject<'_>, settings: &[Setting]| {
+    let run = |subject: &mut Subject<'_>, settings: &[Setting], of_what: &'static str| {
         let trial = |setting: &Setting| {
             let name = setting.full_name(subject.theta(setting));
             subject.trial(&args.run, setting, name, &tasks)
@@ -163,7 +163,7 @@ fn one(
         let trials: Vec<_> = settings.iter().map(trial).collect();
         let folders: Vec<PathBuf> = trials.iter().map(|trial| trial.folder(folder)).collect();
         let mut campaign = Campaign::open(folder, trials, &asked, true).map_err(told)?;
-        if !grow(&mut campaign, subject, &args.run, root, Again::Same, interrupt)? {
+        if !grow(&mut campaign, subject, &args.run, root, Again::Same, of_what, interrupt)? {
             return Ok(None);
         }
         let runs: Result<Vec<Run>, _> = folders.iter().map(|folder| Run::read(folder)).collect();
@@ -177,7 +177,9 @@ fn one(
         temperature: args.temperature,
         seed,
     };
-    let Some(full_parallel) = run(&mut subject, &[setting(Method::FullParallel, None)])? else {
+    // How many thetas are tried is not known before.
+    let first = [setting(Method::FullParallel, None)];
+    let Some(full_parallel) = run(&mut subject, &first, " before thetas are tried")? else {
         return Ok(None);
     };
     let thetas = if args.theta.is_empty() { grid(&entropies(&full_parallel)) } else { once(&args.theta) };
@@ -185,7 +187,8 @@ fn one(
     let mut points: [Vec<Point>; 2] = Default::default();
     let settings: Vec<Setting> =
         methods.into_iter().flat_map(|m| thetas.iter().map(move |&t| setting(m, Some(t)))).collect();
-    let Some(runs) = run(&mut subject, &settings)? else { return Ok(None) };
+    let of_what = if args.draws.is_some() { " of this draw" } else { "" };
+    let Some(runs) = run(&mut subject, &settings, of_what)? else { return Ok(None) };
     for (setting, run) in settings.iter().zip(&runs) {
         let metrics = eager_lab::bench::metrics(&run.samples);
         let of = usize::from(setting.method != Method::EagerInit);

@@ -3,6 +3,7 @@
 pub mod analyze;
 pub mod bench;
 pub mod calibrate;
+mod left;
 pub mod report;
 mod suite;
 pub mod sweep;
@@ -97,7 +98,7 @@ fn conclude(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Outcome> {
     let mut campaign = Campaign::open(root, trials, &suite::asked(&subject.suite), resume).map_err(told)?;
-    let whole = grow(&mut campaign, &mut subject, args, root, ending.again, interrupt)?;
+    let whole = grow(&mut campaign, &mut subject, args, root, ending.again, "", interrupt)?;
     let runs = find(&[root.to_owned()])?;
     let report = Report::new(&runs, args.report.options());
     let saved = report.save(&campaign.report())?;
@@ -110,18 +111,19 @@ fn conclude(
     Ok(if whole { Outcome::Done } else { Outcome::Interrupted })
 }
 
-/// Runs what is missing. Says how to go on when it ends early.
+/// Runs what is missing. Says how to go on when it ends early. `of_what` is for [`Show::new`].
 fn grow(
     campaign: &mut Campaign,
     subject: &mut Subject<'_>,
     args: &RunArgs,
     root: &Path,
     again: Again,
+    of_what: &'static str,
     interrupt: &Interrupt,
 ) -> anyhow::Result<bool> {
     let spell = subject.session.speller();
     let pace = Pace { at_once: args.at_once, stop: interrupt.flag() };
-    let mut show = Show::new(campaign.trials().len(), interrupt);
+    let mut show = Show::new(campaign, of_what, interrupt);
     let result = campaign.run(&mut subject.session.engine, &spell, &pace, &mut show);
     drop(show);
     if let Some(traffic) = subject.session.engine.traffic() {

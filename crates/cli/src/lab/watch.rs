@@ -1,13 +1,14 @@
 //! What a person sees while runs go by.
 
 use std::ops::ControlFlow;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use eager_core::{Metrics, Pulse, Tree};
 use eager_lab::bench::{Observer, Stage};
-use eager_lab::campaign::{Spectator, Trial};
-use indicatif::{ProgressBar, ProgressStyle};
+use eager_lab::campaign::{Campaign, Spectator, Trial};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
+use super::left::TimeLeft;
 use crate::interrupt::Interrupt;
 
 /// A bar for the run that is under way, and a line for each that is complete.
@@ -23,29 +24,43 @@ pub struct Show {
     there: bool,
     /// Most sequences of a prompt.
     cap: usize,
+    begun: Instant,
+    time: TimeLeft,
+    /// What the time left is about, where more is to come than is known yet.
+    of_what: &'static str,
     tokens: usize,
     /// What the prompts that are done would have cost as so many samples of the same length.
     alike: usize,
 }
 
 impl Show {
-    pub fn new(runs: usize, interrupt: &Interrupt) -> Self {
+    /// `of_what` says what else than the whole command these runs are, as in " of this draw".
+    pub fn new(campaign: &Campaign, of_what: &'static str, interrupt: &Interrupt) -> Self {
         let bar = ProgressBar::new(0);
         // The template is a constant, so it parses always or never; a plain bar would do as well.
-        let style = "{prefix} {bar:20} {pos}/{len} prompts  {elapsed}, {eta} left  {msg}";
+        let style = "{prefix} {bar:20} {pos}/{len} prompts  {elapsed}  {msg}";
         bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_millis(200));
         Show {
             bar,
             interrupt: interrupt.clone(),
             run: 0,
-            runs,
+            runs: campaign.trials().len(),
             title: String::new(),
             there: false,
             cap: 1,
+            begun: Instant::now(),
+            time: TimeLeft::new(campaign.missing().map(|trial| trial.method)),
+            of_what,
             tokens: 0,
             alike: 0,
         }
+    }
+
+    /// How long it still takes; nothing where nobody knows, or nothing is left.
+    fn left(&self, decoded: usize) -> Option<String> {
+        let left = self.time.left(self.begun.elapsed(), self.bar.elapsed(), decoded)?;
+        (!left.is_zero()).then(|| format!("about {} left{}", HumanDuration(left), self.of_what))
     }
 
     /// A line about the run, above the bar. Where there is no terminal for a bar, as in a batch job's log, the line comes all
@@ -65,13 +80,14 @@ impl Observer for Show {
         self.bar.set_prefix(format!("[{}/{}] {}{second}", self.run, self.runs, self.title));
         self.bar.set_length(prompts as u64);
         self.bar.set_position(finished as u64);
-        self.bar.reset_eta();
         self.bar.reset_elapsed();
+        self.time.stage(prompts - finished);
         (self.tokens, self.alike) = (0, 0);
     }
 
-    fn grown(&mut self, tree: &Tree) {
+    fn grown(&mut self, tree: &Tree, decoded: usize) {
         self.bar.inc(1);
+        self.time.grown(decoded);
         self.tokens += tree.tokens_generated();
         let printed: usize = tree.sequences().iter().map(|s| s.len()).sum();
         self.alike += printed * self.cap / tree.len().max(1);
@@ -79,7 +95,8 @@ impl Observer for Show {
 
     fn pulse(&mut self, pulse: &Pulse) -> ControlFlow<()> {
         let rate = pulse.decoded as f64 / self.bar.elapsed().as_secs_f64().max(1e-3);
-        let mut message = format!("{rate:.0} tokens/s, {} sequences", pulse.live);
+        let left = self.left(pulse.decoded).map_or_else(String::new, |left| left + ", ");
+        let mut message = format!("{left}{rate:.0} tokens/s, {} sequences", pulse.live);
         if pulse.waiting > 0 {
             message += &format!(" (+{} set aside)", pulse.waiting);
         }
@@ -99,15 +116,24 @@ impl Spectator for Show {
         self.title = if trial.name.is_empty() { trial.method.to_string() } else { trial.name.clone() };
         let all = trial.tasks.len();
         self.there = finished >= all;
+        if !self.there {
+            self.begun = Instant::now();
+            self.time.begin();
+        }
         if finished > 0 && !self.there {
             self.say(&format!("goes on, {finished} of {all} prompts were there already"));
         }
     }
 
     fn complete(&mut self, _: &Trial, metrics: &Metrics) {
-        let there = if self.there { ", was there already" } else { "" };
+        let after = if self.there {
+            ", was there already".to_owned()
+        } else {
+            self.time.complete(self.begun.elapsed());
+            self.left(0).map_or_else(String::new, |left| format!("; {left}"))
+        };
         let Metrics { pass_at_k, tokens, seconds, .. } = metrics;
-        self.say(&format!("pass@k {pass_at_k:.3}, {tokens} tokens, {seconds:.1} s{there}"));
+        self.say(&format!("pass@k {pass_at_k:.3}, {tokens} tokens, {seconds:.1} s{after}"));
     }
 }
 

@@ -132,9 +132,9 @@ pub trait Observer {
         let _ = (stage, prompts, finished);
     }
 
-    /// A prompt's tree is complete for this stage.
-    fn grown(&mut self, tree: &Tree) {
-        let _ = tree;
+    /// A prompt's tree is complete for this stage, in which so many of its tokens were decoded.
+    fn grown(&mut self, tree: &Tree, decoded: usize) {
+        let _ = (tree, decoded);
     }
 
     fn pulse(&mut self, pulse: &Pulse) -> ControlFlow<()> {

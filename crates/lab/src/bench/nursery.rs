@@ -100,8 +100,9 @@ impl Forest for Nursery<'_> {
             return;
         }
         let tree = grove.into_tree();
-        let seconds = self.clock.charge(tree.tokens_generated() - before);
-        self.observer.grown(&tree);
+        let decoded = tree.tokens_generated() - before;
+        let seconds = self.clock.charge(decoded);
+        self.observer.grown(&tree, decoded);
         match (self.grown)(index, tree, seconds) {
             Ok(()) => {}
             Err(BenchError::Stopped) => self.broken_off = true,

@@ -192,6 +192,11 @@ pub(crate) fn not_in_the_way(folder: &Path, names: &[&str]) -> Result<(), RunErr
     }
 }
 
+/// Did a run come to its end here?
+pub(crate) fn has_metrics(folder: &Path) -> bool {
+    folder.join(METRICS).is_file()
+}
+
 /// What a run was asked; `None` where none was begun.
 pub fn read_manifest(folder: &Path) -> Result<Option<Manifest>, RunError> {
     let path = folder.join(MANIFEST);

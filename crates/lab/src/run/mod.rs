@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::RunError;
 pub use folder::{Begun, Folder, Lock, Over, read_manifest};
-pub(crate) use folder::{not_in_the_way, write_pretty};
+pub(crate) use folder::{has_metrics, not_in_the_way, write_pretty};
 pub use journal::{Journal, line_at, lines, lines_at, replace};
 pub use manifest::{FORMAT, Manifest, ModelInfo, Parameters, SuiteInfo};
 pub use sample::{Sample, SampleSequence};
