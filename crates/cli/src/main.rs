@@ -17,6 +17,7 @@ mod serve;
 mod session;
 mod solve;
 mod table;
+mod theta;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -15,7 +15,7 @@ use crate::args::{
 };
 use crate::backend::Backend;
 use crate::session::Session;
-use crate::{Outcome, Usage};
+use crate::{Outcome, Usage, theta};
 
 #[derive(Debug, ClapArgs)]
 pub struct Args {
@@ -143,11 +143,17 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     let mut session = Session::open(args.model.as_deref(), &args.engine, &args.remote, None)?;
     session.use_profile(args.tree.profile.as_deref())?;
-    if args.defaults.theta.is_none() && args.defaults.method.forks() && !session.profile.is_calibrated() {
-        let theta = session.profile.theta(args.defaults.method);
-        eprintln!("eager: {} has no calibrated theta; forking at {theta} (set --theta)", session.name);
+    let finds_theta = args.defaults.theta.is_none() && !session.profile.is_calibrated();
+    if finds_theta {
+        eprintln!(
+            "eager: {} has no calibrated theta; looking for one that can fork before requests are taken, which takes two \
+             minutes at most (--theta sets it; {} finds the best)",
+            session.name,
+            theta::calibration(args.model.as_deref(), &args.remote, None)
+        );
     }
     let (engine, model) = session.into_served(&args.engine)?;
+    let model = eager_serve::Model { finds_theta, ..model };
     let width = match &engine {
         Backend::Embedded(_) => args.engine.rows,
         Backend::Remote(servers) => servers.streams(),

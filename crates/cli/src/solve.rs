@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::io::IsTerminal;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -11,6 +12,7 @@ use eager_core::vote::{Votes, tied};
 use eager_core::{Judged, Method, Outcome as Graded, Prompt, SurplusLimit, Token, Tree};
 use eager_grade::Grader;
 use eager_lab::run::Sample;
+use eager_lab::theta::FoundTheta;
 use serde::Serialize;
 
 use crate::args::{ChatArgs, EngineArgs, ForkingArgs, RemoteArgs, SamplingArgs, at_least_one};
@@ -19,7 +21,7 @@ use crate::interrupt::Interrupt;
 use crate::picture::{self, Detail};
 use crate::progress::Progress;
 use crate::session::Session;
-use crate::{Outcome, Usage, print};
+use crate::{Outcome, Usage, print, theta};
 
 /// Answers listed with their votes.
 const SHOWN: usize = 10;
@@ -77,10 +79,6 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
     let sequences = Some(args.forking.max_sequences);
     let mut session = Session::open(args.model.as_deref(), &args.engine, &args.remote, sequences)?;
     session.use_profile(args.forking.rules.tree.profile.as_deref())?;
-    if args.forking.theta.is_none() && args.method.forks() && !session.profile.is_calibrated() {
-        let (name, theta) = (&session.name, args.forking.theta(args.method, &session.profile));
-        eprintln!("eager: {name} has no calibrated theta; forking at {theta} (set --theta)");
-    }
     let tokens = session.encode(args.problem.trim(), &args.chat)?;
     let grader = Grader::Math { gold: args.answer.clone().unwrap_or_default() };
     let prompt = Prompt {
@@ -93,15 +91,15 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
             &args.forking.rules,
         )?
     };
-    let plan = args.forking.plan(
-        args.sampling.seed,
-        args.forking.theta(args.method, &session.profile),
-        // One prompt is the whole set: its first pass leaves it what is missing to M.
-        SurplusLimit::Nothing,
-    );
+    let prompts = [prompt];
+    let ControlFlow::Continue(found) = find_theta(args, &mut session, &prompts, &interrupt)? else {
+        return Ok(Outcome::Interrupted);
+    };
+    let theta = found.map_or_else(|| args.forking.theta(args.method, &session.profile), |found| found.theta);
+    // One prompt is the whole set: its first pass leaves it what is missing to M.
+    let plan = args.forking.plan(args.sampling.seed, theta, SurplusLimit::Nothing);
 
     let begun = Instant::now();
-    let prompts = [prompt];
     let mut progress = Progress::new(&args.method.to_string(), 1, &interrupt);
     let mut trees = plan.plant(&prompts);
     let mut grown = plan.first_pass(&mut session.engine, args.method, &prompts, &mut trees, &mut progress);
@@ -115,7 +113,10 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
     let tree = &trees[0];
     if grown.is_ok() || tree.tokens_generated() > 0 {
         let seconds = begun.elapsed().as_secs_f64();
-        let solution = Solution::new(args, &session, &prompts[0].tokens, &grader, tree, seconds)?;
+        let solution = Solution {
+            found_theta: found,
+            ..Solution::new(args, &session, &prompts[0].tokens, &grader, tree, seconds)?
+        };
         let shown = if args.json {
             serde_json::to_string(&solution)?
         } else {
@@ -138,6 +139,20 @@ fn read_problem() -> anyhow::Result<String> {
     std::io::read_to_string(std::io::stdin()).context("cannot read the problem from standard input")
 }
 
+/// A theta for a model that has none, where one is needed; `Break` when it was interrupted.
+fn find_theta(
+    args: &Args,
+    session: &mut Session,
+    prompts: &[Prompt],
+    interrupt: &Interrupt,
+) -> anyhow::Result<ControlFlow<(), Option<FoundTheta>>> {
+    if args.forking.theta.is_some() || !args.method.forks() || session.profile.is_calibrated() {
+        return Ok(ControlFlow::Continue(None));
+    }
+    let calibration = theta::calibration(args.model.as_deref(), &args.remote, Some(&args.chat));
+    theta::find(session, prompts, &calibration, interrupt)
+}
+
 /// The outcome as a line of a run's `samples.jsonl`, with the votes.
 #[derive(Debug, Serialize)]
 struct Solution {
@@ -145,6 +160,9 @@ struct Solution {
     method: String,
     answer: Option<String>,
     votes: Vec<Votes>,
+    /// Its tokens are beside those of the sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    found_theta: Option<FoundTheta>,
     #[serde(flatten)]
     sample: Sample,
     #[serde(skip)]
@@ -174,6 +192,7 @@ impl Solution {
             method: args.method.to_string(),
             answer: votes.first().map(|v| v.answer.clone()),
             votes,
+            found_theta: None,
             sample,
             graded,
         })
@@ -205,6 +224,9 @@ impl Solution {
             if self.sample.sequences_total == 1 { "" } else { "s" },
             self.sample.seconds
         )?;
+        if let Some(FoundTheta { tokens, .. }) = self.found_theta {
+            write!(out, "; {tokens} more were decoded to find theta")?;
+        }
         Ok(out)
     }
 }

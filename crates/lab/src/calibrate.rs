@@ -34,7 +34,7 @@ pub fn grid(entropies: &[f32]) -> Vec<f32> {
 }
 
 /// A theta that a person can read and type again.
-fn two_digits(value: f32) -> f32 {
+pub(crate) fn two_digits(value: f32) -> f32 {
     // What was just printed as a number parses as one.
     format!("{value:.1e}").parse().unwrap_or(value)
 }

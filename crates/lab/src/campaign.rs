@@ -72,7 +72,7 @@ impl Trial {
     fn first_pass_key(&self) -> String {
         let mut manifest = self.manifest.clone();
         manifest.method = self.method.opening().to_string();
-        manifest.model.path = None;
+        (manifest.model.path, manifest.found_theta) = (None, None);
         manifest.parameters.second_pass = None;
         manifest.suite = SuiteInfo { name: manifest.suite.name, ..SuiteInfo::default() };
         manifest.parameters.max_tokens = 0;

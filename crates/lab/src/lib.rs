@@ -17,3 +17,4 @@ pub mod report;
 pub mod run;
 pub mod statistics;
 pub mod suite;
+pub mod theta;

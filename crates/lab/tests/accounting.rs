@@ -3,10 +3,11 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use eager_core::{Forking, Method, Plan, Prompt, Pulse, Settings};
+use eager_core::{Forking, Method, Plan, Prompt, Pulse, Settings, Watch};
 use eager_lab::bench::{Bench, Observer, Pace, Passes, Speller, Stage, Task, metrics};
 use eager_lab::run::{FORMAT, Folder, Manifest, ModelInfo, Parameters, SuiteInfo};
 use eager_lab::suite::{Request, Suite};
+use eager_lab::theta;
 use eager_native::load::{ChatOptions, Checkpoint, Message};
 use eager_native::{Isa, Model, NativeEngine, Options};
 
@@ -55,14 +56,15 @@ fn manifest(method: Method) -> Manifest {
             defaults: Default::default(),
         },
         seed: 1,
+        found_theta: None,
     }
 }
 
-#[test]
-fn tokens_of_samples_are_the_engines_count() {
+/// acorn, ten of its problems, and its words.
+fn acorn() -> (NativeEngine, Vec<Task>, Speller) {
     let checkpoint = Arc::new(Checkpoint::from_gguf_bytes(eager_acorn::GGUF).unwrap());
     let model = Arc::new(Model::load(&checkpoint, Isa::detect()).unwrap());
-    let mut engine = NativeEngine::new(model, Options::default()).unwrap();
+    let engine = NativeEngine::new(model, Options::default()).unwrap();
     let suite = Suite::open(&Request { limit: Some(10), ..Request::new("acorn") }).unwrap();
     let speller: Speller = {
         let checkpoint = Arc::clone(&checkpoint);
@@ -81,7 +83,13 @@ fn tokens_of_samples_are_the_engines_count() {
         let prompt = Prompt { tokens, settings: Arc::clone(&settings), key: key as u64, answers: None };
         Task::new(problem.clone(), prompt, Arc::clone(&speller))
     };
-    let tasks: Vec<Task> = suite.problems.iter().enumerate().map(task).collect();
+    let tasks = suite.problems.iter().enumerate().map(task).collect();
+    (engine, tasks, speller)
+}
+
+#[test]
+fn tokens_of_samples_are_the_engines_count() {
+    let (mut engine, tasks, speller) = acorn();
     let plan = Plan::new(1, Forking::new(0.3, 6));
     for method in Method::ALL {
         let folder = tempfile::tempdir().unwrap();
@@ -98,4 +106,38 @@ fn tokens_of_samples_are_the_engines_count() {
         let told: usize = samples.iter().map(|sample| sample.tokens_generated).sum();
         assert_eq!(told, count.before + count.now, "{method}");
     }
+}
+
+/// Ends a pass after so many steps.
+struct Steps(usize, Pulse);
+
+impl Watch for Steps {
+    fn pulse(&mut self, pulse: &Pulse) -> ControlFlow<()> {
+        (self.0, self.1) = (self.0.saturating_sub(1), *pulse);
+        if self.0 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+#[test]
+fn theta_is_found_from_what_there_is() {
+    let (mut engine, tasks, _) = acorn();
+    let prompts: Vec<Prompt> = tasks.into_iter().map(|task| task.prompt).collect();
+    let mut find = |prompts: &[Prompt], steps: usize| {
+        let mut watch = Steps(steps, Pulse::default());
+        let (found, ended) = theta::find(&mut engine, prompts, &mut watch);
+        ended.unwrap();
+        (found, watch.1.decoded)
+    };
+    let (whole, decoded) = find(&prompts, usize::MAX);
+    let whole = whole.unwrap();
+    assert_eq!((whole.samples, whole.tokens), (10, decoded));
+    assert_eq!(find(&prompts, usize::MAX).0, Some(whole), "the same again");
+    let (part, decoded) = find(&prompts, 40);
+    assert_eq!(part.unwrap().tokens, decoded, "what was there when the time was up");
+    assert!(decoded < whole.tokens);
+    assert!(
+        (0.05..1.0).contains(&whole.theta) && (0.05..1.0).contains(&part.unwrap().theta),
+        "{whole:?} {part:?}"
+    );
+    assert_eq!(find(&[], usize::MAX).0, None);
 }

@@ -35,6 +35,7 @@ fn sample() -> impl Strategy<Value = Sample> {
         sequences_total: sequences.len(),
         saturated: false,
         seconds,
+        granted: None,
         sequences,
     })
 }

@@ -16,6 +16,9 @@ const METHODS = {
 };
 const FORKING = ["eager-init", "eager-adapt", "eager"];
 
+// Until the server knows where its model forks.
+const FINDING = "The server has just begun and is finding theta for its model. It takes questions in two minutes at most.";
+
 const EXAMPLES = [
   ["an easy one", "Using each of 13, 22, 10 exactly once, make 66."],
   ["a harder one", "Using each of 3, 7, 11, 20 exactly once, make 64."],
@@ -70,6 +73,13 @@ export class Ask {
       const { data } = await get("/v1/models");
       const { id, eager } = data[0];
       byId("model").textContent = id;
+      const finding = eager.theta === null;
+      if (finding || this.finding) this.say(finding ? FINDING : "");
+      this.finding = finding;
+      if (finding) {
+        setTimeout(() => this.greet(), 2000);
+        return;
+      }
       byId("theta").value = Math.round(eager.theta * 100) / 100;
       byId("temperature").value = Math.round(eager.temperature * 100) / 100;
       byId("n").max = eager.max_n;

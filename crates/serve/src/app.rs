@@ -11,6 +11,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use eager_lab::theta::FoundTheta;
 use serde_json::json;
 use tracing::{Instrument, info, info_span};
 
@@ -256,6 +257,10 @@ impl Asking {
         detail: impl Fn(&request::Ask) -> Detail,
     ) -> Result<Growth, ApiError> {
         let Asking { app, who, body } = self;
+        if !app.model.is_ready() {
+            let why = "the server has just begun and is finding theta, which takes two minutes at most; try again then";
+            return Err(ApiError::unavailable(why));
+        }
         let visit = who.enter()?;
         let ask = request::Body::parse(&body)?.read(kind, &app.options.limits, &app.options.defaults)?;
         if let Some(most) =
@@ -342,7 +347,12 @@ async fn model(
 }
 
 fn described(app: &App) -> serde_json::Value {
-    let theta = app.options.defaults.theta.unwrap_or(app.model.profile.theta(app.options.defaults.method));
+    let model = &app.model;
+    let theta = app.options.defaults.theta.unwrap_or_else(|| model.theta(app.options.defaults.method));
+    let found = model.found_theta.get().copied().flatten();
+    let found = found.map(|FoundTheta { theta, samples, tokens }| {
+        json!({"theta": plain(theta), "samples": samples, "tokens": tokens})
+    });
     json!({
         "id": app.model.name,
         "object": "model",
@@ -351,7 +361,8 @@ fn described(app: &App) -> serde_json::Value {
         "eager": {
             "context": app.model.context,
             "method": app.options.defaults.method.to_string(),
-            "theta": plain(theta),
+            "theta": model.is_ready().then(|| plain(theta)),
+            "found_theta": found,
             "temperature": plain(app.options.defaults.sampling.temperature),
             "top_p": plain(app.options.defaults.sampling.top_p),
             "max_n": app.options.limits.sequences,
@@ -359,15 +370,24 @@ fn described(app: &App) -> serde_json::Value {
     })
 }
 
-/// The process lives.
-async fn health() -> &'static str {
-    "ok\n"
+/// What is said until theta is found.
+const FINDING: &str = "finding theta";
+
+/// The process lives, and is past what it does before it takes requests.
+async fn health(State(app): State<Arc<App>>) -> Response {
+    match app.model.is_ready() {
+        true => "ok\n".into_response(),
+        false => (StatusCode::SERVICE_UNAVAILABLE, format!("{FINDING}\n")).into_response(),
+    }
 }
 
 /// The engine works and the server takes requests.
 async fn ready(State(app): State<Arc<App>>) -> Response {
     if app.queue.is_closed() {
         return ApiError::unavailable("the server is going down").into_response();
+    }
+    if !app.model.is_ready() {
+        return ApiError::unavailable(FINDING).into_response();
     }
     if !app.queue.gauges.sound.load(Ordering::Relaxed) {
         return ApiError::unavailable("the engine's last run failed").into_response();

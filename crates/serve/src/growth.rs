@@ -59,7 +59,7 @@ impl Seed {
         let prompts = tokens(&ask.beginning, model)?;
         let settings =
             prompts.iter().map(|p| settings(&ask, model, (limits, defaults), p)).collect::<Result<_, _>>()?;
-        let theta = ask.theta.or(defaults.theta).unwrap_or_else(|| model.profile.theta(ask.method));
+        let theta = ask.theta.or(defaults.theta).unwrap_or_else(|| model.theta(ask.method));
         let seed = ask.seed.unwrap_or_else(random);
         let forking = Forking { theta, cap: ask.n, ..defaults.plan.forking.clone() };
         let plan = Plan {

@@ -38,6 +38,7 @@ pub mod server;
 pub mod sse;
 pub mod strand;
 pub mod stream;
+mod theta;
 pub mod voice;
 pub mod watched;
 

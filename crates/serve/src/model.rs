@@ -3,9 +3,10 @@
 //! The engine knows tokens only, wherever it runs. Whoever serves a model brings the words to go with it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use eager_core::{Profile, Token};
+use eager_core::{Method, Profile, Token};
+use eager_lab::theta::FoundTheta;
 use eager_native::load::{ChatOptions, LoadError, Message, Words};
 use serde_json::Value;
 
@@ -35,6 +36,10 @@ pub struct Model {
     pub reasoning_end: Vec<Token>,
     /// Where the model forks unless a request says otherwise.
     pub profile: Profile,
+    /// Is theta to be found before requests are taken, because nobody has calibrated the model?
+    pub finds_theta: bool,
+    /// Set when it was looked for, also in vain.
+    pub found_theta: Arc<OnceLock<Option<FoundTheta>>>,
     pub words: Arc<dyn Speech>,
 }
 
@@ -49,8 +54,21 @@ impl Model {
             stop: words.stop_tokens.clone(),
             reasoning_end: words.tokenizer.reasoning_end()?,
             profile,
+            finds_theta: false,
+            found_theta: Arc::default(),
             words: Arc::new(words),
         })
+    }
+
+    /// Is it known where this model forks?
+    pub fn is_ready(&self) -> bool {
+        !self.finds_theta || self.found_theta.get().is_some()
+    }
+
+    /// Where a method forks that was told nothing.
+    pub fn theta(&self, method: Method) -> f32 {
+        let found = self.found_theta.get().copied().flatten();
+        found.map_or_else(|| self.profile.theta(method), |found| found.theta)
     }
 }
 

@@ -16,6 +16,7 @@ use crate::connections;
 use crate::descriptors::room_for;
 use crate::model::Model;
 use crate::options::Options;
+use crate::theta;
 
 /// Threads that speak HTTP. It is little work beside decoding, whose threads want the processors.
 const WORKERS: usize = 2;
@@ -68,9 +69,10 @@ impl Server {
         }
         options.limits.connections = room_for(options.limits.connections);
         let app = Arc::new(App::new(model, options));
-        let queue = Arc::clone(&app.queue);
+        let grown = Arc::clone(&app);
         let grow = move || {
-            queue.serve(&mut engine);
+            theta::find(&mut engine, &grown);
+            grown.queue.serve(&mut engine);
         };
         let engine = std::thread::Builder::new()
             .name("eager-engine".to_owned())

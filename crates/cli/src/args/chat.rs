@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
+use eager_core::Profile;
 use eager_native::load::{ChatOptions, Effort};
 use serde_json::{Value, json};
 
@@ -31,6 +32,19 @@ pub enum Switch {
 }
 
 impl ChatArgs {
+    /// With the longest thinking for the paper's models, which ran so, unless something else was asked for. DeepSeek's has no
+    /// switch: it always thinks.
+    pub fn for_model(mut self, name: &str) -> Self {
+        if !self.raw {
+            match Profile::of(name).name {
+                "SmolLM3-3B" | "Qwen3-4B" => drop(self.thinking.get_or_insert(Switch::On)),
+                "gpt-oss-20b" => drop(self.reasoning_effort.get_or_insert(Effort::High)),
+                _ => {}
+            }
+        }
+        self
+    }
+
     /// What was asked for, by the names of the options.
     pub fn recorded(&self) -> BTreeMap<String, Value> {
         let effort = self.reasoning_effort.map(Effort::name);

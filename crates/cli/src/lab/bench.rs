@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::hash::Hash;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use clap::Args as ClapArgs;
@@ -10,13 +11,14 @@ use eager_lab::campaign::Trial;
 use eager_lab::run::{Run, read_manifest};
 
 use super::suite::SuiteArgs;
+use super::theta::found;
 use super::trial::{RunArgs, Setting, Subject};
 use super::{Again, Ending, conclude, know_labels, open_session, root};
 use crate::args::{at_least_zero, sequences};
 use crate::interrupt::Interrupt;
 use crate::{Outcome, Usage};
 
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 pub struct Args {
     /// full-parallel, eager-init, eager-adapt, eager, esc, deepconf, until-right, two-stage, separated by commas; eager-adapt and eager take
     /// /regrow, /rerun or /rerun-literal
@@ -52,14 +54,22 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     know_labels(&args.method, &suite)?;
     let interrupt = Interrupt::listen()?;
     let mut session = open_session(&args.run)?;
-    let subject = Subject::new(&mut session, suite, &args.run)?;
+    let args = &Args { run: args.run.for_model(&session.name), ..args.clone() };
+    let mut subject = Subject::new(&mut session, suite, &args.run)?;
     let tasks = subject.tasks(&args.run, args.temperature)?;
     let root = root(&args.run, &subject.suite.name);
+    let mut found_theta = None;
+    if args.theta.is_none() && args.method.iter().any(|method| method.forks()) {
+        match found(&mut subject, &args.run, args.temperature, &tasks, &root, args.resume, &interrupt)? {
+            ControlFlow::Continue(found) => found_theta = found,
+            ControlFlow::Break(()) => return Ok(Outcome::Interrupted),
+        }
+    }
     let mut trials: Vec<Trial> = Vec::new();
     for &seed in &args.run.seed {
         for &method in &args.method {
             let Args { theta, max_sequences, temperature, .. } = *args;
-            let setting = Setting { method, theta, max_sequences, temperature, seed };
+            let setting = Setting { method, theta, max_sequences, temperature, seed, found: found_theta };
             // The model's own theta may be out of reach as well.
             args.run.rules.check(subject.theta(&setting))?;
             let trial = subject.trial(&args.run, &setting, name(args, &root, &setting), &tasks);

@@ -21,7 +21,7 @@ use crate::session::Session;
 use crate::table::{Table, fill, width};
 use crate::{Outcome, Usage, print};
 
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 pub struct Args {
     /// The suite to calibrate on; several, separated by commas, with --draws
     #[arg(long, value_delimiter = ',', default_value = "math500")]
@@ -78,6 +78,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     args.theta.iter().try_for_each(|&theta| args.run.rules.check(Some(theta)))?;
     let interrupt = Interrupt::listen()?;
     let mut session = open_session(&args.run)?;
+    let args = &Args { run: args.run.for_model(&session.name), ..args.clone() };
     let suites = once(&args.suite);
     let names: Vec<String> = suites.iter().map(|suite| name(suite)).collect();
     let root = root(&args.run, &format!("calibrate-{}", names.join("-")));
@@ -176,6 +177,7 @@ fn one(
         max_sequences: args.max_sequences,
         temperature: args.temperature,
         seed,
+        found: None,
     };
     // How many thetas are tried is not known before.
     let first = [setting(Method::FullParallel, None)];

@@ -100,13 +100,19 @@ mod tests {
             time.stage(lengths.len());
             for second in 1..=10u32 {
                 let reached = 10 * second as usize;
-                lengths.iter().filter(|&&length| (reached - 9..=reached).contains(&length)).for_each(|&l| time.grown(l));
+                lengths
+                    .iter()
+                    .filter(|&&length| (reached - 9..=reached).contains(&length))
+                    .for_each(|&l| time.grown(l));
                 let decoded = lengths.iter().map(|&length| length.min(reached)).sum();
                 let truth = SECOND * (10 - second) + 10 * SECOND * (20 - run);
                 match time.left(second * SECOND, second * SECOND, decoded) {
                     None => silent += 1,
                     Some(left) => {
-                        assert!(left.abs_diff(truth) <= truth / 4 + SECOND, "run {run}, {second} s: {left:?} for {truth:?}");
+                        assert!(
+                            left.abs_diff(truth) <= truth / 4 + SECOND,
+                            "run {run}, {second} s: {left:?} for {truth:?}"
+                        );
                     }
                 }
             }

@@ -7,6 +7,7 @@ mod left;
 pub mod report;
 mod suite;
 pub mod sweep;
+mod theta;
 mod trial;
 mod watch;
 

@@ -11,6 +11,7 @@ use eager_lab::bench::{Task, max_tokens};
 use eager_lab::campaign::{Trial, is_late};
 use eager_lab::run::{FORMAT, Manifest, ModelInfo, Parameters, SuiteInfo, reading};
 use eager_lab::suite::Suite;
+use eager_lab::theta::FoundTheta;
 use serde_json::Value;
 
 use crate::args::{
@@ -90,6 +91,11 @@ struct Varied {
 pub type Variation = Vec<(String, String)>;
 
 impl RunArgs {
+    /// These options for a model of this name.
+    pub fn for_model(&self, name: &str) -> RunArgs {
+        RunArgs { chat: self.chat.clone().for_model(name), ..self.clone() }
+    }
+
     /// These options with every combination of the varied ones.
     pub fn variants(&self, vary: &[Vary]) -> anyhow::Result<Vec<(Variation, RunArgs)>> {
         let mut variants = vec![(Variation::new(), self.clone())];
@@ -167,6 +173,8 @@ pub struct Setting {
     pub max_sequences: usize,
     pub temperature: f32,
     pub seed: u64,
+    /// Where theta is neither given nor the model's own.
+    pub found: Option<FoundTheta>,
 }
 
 impl Setting {
@@ -187,7 +195,7 @@ impl Setting {
 pub struct Subject<'a> {
     pub session: &'a mut Session,
     pub suite: Suite,
-    model: ModelInfo,
+    pub model: ModelInfo,
     encoded: Vec<Vec<Token>>,
 }
 
@@ -207,7 +215,8 @@ impl<'a> Subject<'a> {
     /// The theta that a method will use; none where it does not fork.
     pub fn theta(&self, setting: &Setting) -> Option<f32> {
         let own = || self.session.profile.theta(setting.method);
-        setting.method.forks().then(|| setting.theta.unwrap_or_else(own))
+        let given = setting.theta.or(setting.found.map(|found| found.theta));
+        setting.method.forks().then(|| given.unwrap_or_else(own))
     }
 
     /// The problems as prompts; settings with the same temperature share them.
@@ -226,7 +235,7 @@ impl<'a> Subject<'a> {
 
     pub fn trial(&self, args: &RunArgs, setting: &Setting, name: String, tasks: &Arc<Vec<Task>>) -> Trial {
         let theta = self.theta(setting);
-        let Setting { method, max_sequences, temperature, seed, .. } = *setting;
+        let Setting { method, max_sequences, temperature, seed, found, .. } = *setting;
         // Methods that do not fork never ask for theta.
         let plan = Plan {
             surplus: args.budget.limit(),
@@ -254,9 +263,10 @@ impl<'a> Subject<'a> {
                 entropy_temperature: args.rules.tree.entropy_temperature,
                 second_pass: reading(method, plan.surplus).map(str::to_owned),
                 options: options(args, method),
-                defaults: defaults(args, method),
+                defaults: defaults(args, method, &self.model.name),
             },
             seed,
+            found_theta: found,
         };
         Trial { name, method, plan, manifest, tasks: Arc::clone(tasks) }
     }
@@ -295,11 +305,12 @@ fn options(args: &RunArgs, method: Method) -> BTreeMap<String, Value> {
 }
 
 /// What the options of a method are where nobody says otherwise.
-fn defaults(args: &RunArgs, method: Method) -> BTreeMap<String, Value> {
+fn defaults(args: &RunArgs, method: Method, model: &str) -> BTreeMap<String, Value> {
     // None of these is required, so there is always such a call.
     let Ok(Varied { rules, budget, baselines }) = Varied::try_parse_from([] as [&str; 0]) else {
         return BTreeMap::new();
     };
-    let chat = ChatArgs::default();
+    // By themselves templates have their models think, but not for as long as they can.
+    let chat = ChatArgs { reasoning_effort: None, ..ChatArgs::default().for_model(model) };
     options(&RunArgs { rules, budget, baselines, chat, ..args.clone() }, method)
 }

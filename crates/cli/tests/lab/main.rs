@@ -6,6 +6,7 @@ mod learnt;
 mod remote;
 mod resume;
 mod runs;
+mod theta;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -73,7 +73,10 @@ fn every_method_runs_and_the_folder_holds_what_it_promises() {
         );
     }
     assert!(out.join("report.html").is_file() && out.join("report.md").is_file());
-    assert!(out.join("first-pass").is_dir(), "more problems may be added, and then second passes begin there");
+    assert!(
+        out.join("first-pass").is_dir(),
+        "more problems may be added, and then second passes begin there"
+    );
 }
 
 /// What labels buy can be counted from a full-parallel run of the same seed: sample i is the same sequence.

@@ -205,7 +205,8 @@ impl<E: Engine> Bench<'_, E> {
         method: Method,
         observer: &mut dyn Observer,
     ) -> Result<ControlFlow<()>, BenchError> {
-        let waiting: VecDeque<Seedling> = self.openings(plan, method, |at| folder.has(&self.tasks[at].problem.id));
+        let waiting: VecDeque<Seedling> =
+            self.openings(plan, method, |at| folder.has(&self.tasks[at].problem.id));
         observer.stage(Stage::First, self.tasks.len(), self.tasks.len() - waiting.len());
         let (tasks, spell, cap) = (self.tasks, Arc::clone(&self.spell), plan.forking.cap);
         let stop = Arc::clone(&self.pace.stop);

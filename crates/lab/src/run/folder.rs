@@ -123,9 +123,7 @@ impl Folder {
             Some(begun) if begun.suite == manifest.suite => {
                 same(path, &begun, manifest).map(|()| Begun::Same)
             }
-            Some(begun) => {
-                same(path, &begun, &before(path, &begun, manifest, over)?).map(|()| Begun::Part)
-            }
+            Some(begun) => same(path, &begun, &before(path, &begun, manifest, over)?).map(|()| Begun::Part),
             None => not_in_the_way(path, &[SAMPLES, PROBLEMS, METRICS]).map(|()| Begun::Nothing),
         }
     }
@@ -248,7 +246,9 @@ fn ids(path: &Path) -> Result<Vec<String>, RunError> {
 
 fn remove(path: &Path) -> Result<(), RunError> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(RunError::io("remove", path)(error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(RunError::io("remove", path)(error))
+        }
         _ => Ok(()),
     }
 }
@@ -274,8 +274,8 @@ fn same(path: &Path, was: &Manifest, now: &Manifest) -> Result<(), RunError> {
         of.iter().find(|(known, _)| known == key).map(|(_, value)| value.clone())
     };
     let keys = was.iter().chain(&now).map(|(key, _)| key.as_str());
-    // Where it lies does not matter: its hash does.
-    for key in keys.filter(|&key| key != "model.path") {
+    // Where it lies does not matter: its hash does. Nor does it matter how theta was found.
+    for key in keys.filter(|&key| key != "model.path" && !key.starts_with("found_theta.")) {
         let (was, now) = (value(&was, key), value(&now, key));
         let is_younger = was.is_none() && now.as_ref().is_some_and(|now| unasked(key, now));
         if was != now && !is_younger {

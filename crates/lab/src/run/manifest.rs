@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::theta::FoundTheta;
+
 /// The layout of a run's folder. Raised when older programs would misread it.
 pub const FORMAT: u32 = 1;
 
@@ -19,6 +21,9 @@ pub struct Manifest {
     pub method: String,
     pub parameters: Parameters,
     pub seed: u64,
+    /// Where theta was neither given nor calibrated: how it was found. The run itself depends on theta alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found_theta: Option<FoundTheta>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

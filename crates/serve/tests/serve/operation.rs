@@ -1,11 +1,15 @@
 //! Who may ask, how much, and who comes first.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use eager_serve::{Keys, Limits, Options};
+use eager_core::{Engine, Forest};
+use eager_native::{EngineError, NativeEngine};
+use eager_serve::{Keys, Limits, Model, Options};
 use serde_json::{Value, json};
 
-use crate::service::{EASY, HARD, Service, chat};
+use crate::service::{EASY, HARD, Service, acorn, chat, contents};
 
 /// SHA-256 of "alpha" and of "beta".
 const KEYS: &str = "
@@ -168,4 +172,56 @@ async fn only_requests_for_this_machine_are_answered() {
     let body = chat(EASY, json!({"max_tokens": 1})).to_string();
     let plain = service.client.post(service.url("/v1/chat/completions")).header("content-type", "text/plain");
     assert_eq!(plain.body(body).send().await.unwrap().status(), 415, "what a foreign page may send unasked");
+}
+
+/// An engine that decodes nothing until it is let go.
+struct Held(NativeEngine, Arc<AtomicBool>);
+
+impl Engine for Held {
+    type Error = EngineError;
+
+    fn grow(&mut self, forest: &mut dyn Forest) -> Result<(), EngineError> {
+        while !self.1.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.0.grow(forest)
+    }
+}
+
+/// Nobody has calibrated the model: it gets a theta before anybody is answered, and so the same one whoever asks first.
+#[tokio::test]
+async fn a_server_finds_theta_before_it_is_ready() {
+    let mut seen = Vec::new();
+    for first in [EASY, "Tell me a joke."] {
+        let (engine, model) = acorn();
+        let go = Arc::new(AtomicBool::new(false));
+        let model = Model { finds_theta: true, ..model };
+        let service = Service::of((Held(engine, Arc::clone(&go)), model), Options::default());
+        let health = service.get("/healthz").await;
+        assert_eq!((health.status().as_u16(), health.text().await.unwrap().trim()), (503, "finding theta"));
+        assert_eq!(service.get("/readyz").await.status(), 503);
+        let refused = service.post("/v1/chat/completions", &chat(HARD, json!({}))).await;
+        assert_eq!(refused.status(), 503);
+        assert!(refused.headers().contains_key("retry-after"));
+        let models: Value = service.get("/v1/models").await.json().await.unwrap();
+        assert!(models["data"][0]["eager"]["theta"].is_null(), "{models}");
+        go.store(true, Ordering::Relaxed);
+        while service.get("/healthz").await.status() != 200 {
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        assert_eq!(service.get("/readyz").await.status(), 200);
+        let models: Value = service.get("/v1/models").await.json().await.unwrap();
+        let eager = &models["data"][0]["eager"];
+        assert_eq!(
+            (&eager["theta"], &eager["found_theta"]["samples"]),
+            (&eager["found_theta"]["theta"], &json!(10))
+        );
+        assert!((1..=10 * 512).contains(&eager["found_theta"]["tokens"].as_u64().unwrap()), "{eager}");
+        service.ask("/v1/chat/completions", &chat(first, json!({"max_tokens": 20}))).await;
+        let answer = service.chat(json!({"n": 4, "max_tokens": 100})).await;
+        let told = json!({"n": 4, "max_tokens": 100, "eager": {"theta": eager["theta"]}});
+        assert_eq!(contents(&service.chat(told).await), contents(&answer), "it is the theta that is used");
+        seen.push((eager["theta"].clone(), answer["choices"].clone()));
+    }
+    assert_eq!(seen[0], seen[1], "the same seed gives the same answer whoever asked before");
 }

@@ -64,6 +64,7 @@ fn write_of(folder: &Path, id: &str, suite: &str) -> Sample {
             defaults: Default::default(),
         },
         seed: 3,
+        found_theta: None,
     };
     let texts = tree.ids().map(|id| model.words.decode(&tree.path(id))).collect();
     let sample = Sample::new(id.to_owned(), tokens.len(), &tree, &graded, true, texts);

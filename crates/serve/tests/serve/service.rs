@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use eager_core::Profile;
+use eager_core::{Engine, Profile};
 use eager_native::load::{Checkpoint, Words};
 use eager_native::{Isa, Model as Weights, NativeEngine, Options as EngineOptions};
 use eager_serve::{Model, Options, Server};
@@ -52,7 +52,7 @@ impl Service {
         Self::of(acorn(), options)
     }
 
-    pub fn of((engine, model): (NativeEngine, Model), options: Options) -> Self {
+    pub fn of<E: Engine + Send + 'static>((engine, model): (E, Model), options: Options) -> Self {
         let options = Options { address: SocketAddr::from(([127, 0, 0, 1], 0)), ..options };
         // The server has a runtime of its own, and must not be started from within a test's.
         let server =
