@@ -74,6 +74,18 @@ fn a_model_is_described() {
     {
         assert!(text.contains(part), "{text}");
     }
+    // The name of a folder is the model's.
+    let other = home.path().join("another");
+    fs::create_dir(&other).unwrap();
+    for file in ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
+        fs::copy(acorn().join(file), other.join(file)).unwrap();
+    }
+    let info = json(&eager(
+        &["model", "info", other.to_str().unwrap(), "--json"],
+        home.path(),
+        "http://127.0.0.1:9",
+    ));
+    assert_eq!((&info["thetas"]["source"], &info["thetas"]["eager"]), (&"uncalibrated".into(), &Value::Null));
     let missing = error(&eager(&["model", "info", "no-such-file.gguf"], home.path(), "http://127.0.0.1:9"));
     assert!(missing.contains("no-such-file.gguf"), "{missing}");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use eager_core::{Method, Profile};
+use eager_core::Profile;
 use eager_lab::profiles::Profiles;
 use eager_native::load::{Checkpoint, DType};
 use eager_native::{KvType, kv_bytes_per_token};
@@ -85,10 +85,24 @@ struct Branches {
 
 #[derive(Debug, Serialize)]
 struct Thetas {
-    /// `calibrated` here, or the name of the profile.
+    /// `calibrated` here, the name of the profile, or `uncalibrated`: then theta is found when it is needed.
     source: String,
-    eager_init: f32,
-    eager: f32,
+    eager_init: Option<f32>,
+    eager: Option<f32>,
+}
+
+impl Thetas {
+    fn describe(&self) -> String {
+        match (self.eager_init, self.eager) {
+            (Some(init), Some(full)) => {
+                format!("{init} for eager-init, {full} for eager ({})", self.source)
+            }
+            _ => {
+                "nobody has calibrated this model; one that can fork is found from samples when it is needed"
+                    .to_owned()
+            }
+        }
+    }
 }
 
 pub fn run(args: &Args) -> anyhow::Result<Outcome> {
@@ -111,11 +125,12 @@ fn thetas(checkpoint: &Checkpoint, path: Option<&std::path::Path>) -> anyhow::Re
     if let (Some(profiles), Some(path)) = (profiles.filter(|profiles| !profiles.is_empty()), path)
         && let Some(found) = profiles.get(&hash_model(path)?)
     {
-        let (eager_init, eager) = (found.theta_init, found.theta_full);
+        let (eager_init, eager) = (Some(found.theta_init), Some(found.theta_full));
         return Ok(Thetas { source: "calibrated".to_owned(), eager_init, eager });
     }
     let profile = Profile::of(&checkpoint.name);
-    let (eager_init, eager) = (profile.theta(Method::EagerInit), profile.theta_full);
+    let known = profile.is_calibrated();
+    let (eager_init, eager) = (known.then_some(profile.theta_init), known.then_some(profile.theta_full));
     Ok(Thetas { source: profile.name.to_owned(), eager_init, eager })
 }
 
@@ -191,9 +206,7 @@ impl Info {
         if let Some(memory) = &self.memory {
             row("in memory of", mib(memory.bytes));
         }
-        let known =
-            format!("{} for eager-init, {} for eager ({})", thetas.eager_init, thetas.eager, thetas.source);
-        row("theta", known);
+        row("theta", thetas.describe());
         list_lines(&table)
     }
 }
