@@ -3,8 +3,10 @@
 use std::time::Instant;
 
 use eager_core::metrics::{pass_at_equal_prefixes, pass_at_equal_tokens};
-use eager_core::{Finish, Judged, Method, Metrics, Outcome, Plan, Prefixes, Prompt, SurplusLimit, Tree};
-use eager_grade::{Grade, Grader};
+use eager_core::{Judged, Method, Metrics, Outcome, Plan, Prefixes, Prompt, SurplusLimit, Tree};
+use eager_grade::Grader;
+use eager_grade::response::Extraction;
+use eager_lab::bench::responses;
 use serde::Serialize;
 
 use crate::args::ForkingArgs;
@@ -21,6 +23,7 @@ pub struct Task {
     pub problem: String,
     pub prompt: Prompt,
     pub grader: Grader,
+    pub extraction: Extraction,
 }
 
 /// What a method did.
@@ -134,7 +137,7 @@ impl<'a> Comparison<'a> {
 
     fn grade(&self, task: &Task, tree: &Tree) -> Outcome {
         let texts: Vec<String> = tree.ids().map(|id| self.session.label(&tree.path(id))).collect();
-        grade(&task.grader, tree, &texts)
+        grade(&task.grader, &task.extraction, tree, &texts)
     }
 }
 
@@ -142,21 +145,18 @@ fn is_complete(tree: &Tree) -> bool {
     !tree.is_empty() && tree.live().next().is_none()
 }
 
-/// Grades the texts of a tree's sequences. One that was given up has no answer, whatever it said until then.
-pub fn grade(grader: &Grader, tree: &Tree, texts: &[String]) -> Outcome {
-    let grades = grader.grade_all(texts);
-    let given_up = tree.sequences().iter().map(|s| s.finish == Some(Finish::Halted));
-    let verdict = |(grade, given_up): (Grade, bool)| match given_up {
-        true => (None, false),
-        false => (grade.answer, grade.correct),
-    };
-    let (answers, correct) = grades.into_iter().zip(given_up).map(verdict).unzip();
+/// Grades the texts of a tree's sequences.
+pub fn grade(grader: &Grader, extraction: &Extraction, tree: &Tree, texts: &[String]) -> Outcome {
+    let finishes = tree.sequences().iter().map(|s| s.finish);
+    let grades = grader.grade_all(responses(extraction, texts, finishes));
+    let (answers, correct) = grades.into_iter().map(|grade| (grade.answer, grade.correct)).unzip();
     Outcome {
         answers,
         correct,
         weights: tree.weights(),
         halted: tree.halted(),
         tokens: tree.tokens_generated(),
+        ..Outcome::default()
     }
 }
 

@@ -3,6 +3,7 @@
 use clap::Args as ClapArgs;
 use eager_acorn::Family;
 use eager_core::{Method, Metrics, Outcome as Graded, Prompt, Reallocation};
+use eager_grade::response::Extract;
 use eager_lab::judge::Judge;
 use eager_lab::suite::{Problem, Request, Suite};
 use serde::Serialize;
@@ -111,11 +112,12 @@ fn task(problem: Problem, args: &Args, session: &Session) -> anyhow::Result<Task
         anyhow::bail!("{id} is judged by {}, and the demo looks at texts only", judge.kind())
     };
     let tokens = session.encode(&message, &ChatArgs::default())?;
+    let extraction = session.extraction(&tokens, Extract::default())?;
     let prompt = Prompt {
-        answers: Some(session.reader(&grader)),
+        answers: Some(session.reader(&grader, &extraction)),
         ..session.prompt(tokens, &id, None, args.sampling.settings(), &args.forking.rules)?
     };
-    Ok(Task { id, family: group.unwrap_or_default(), problem: text, prompt, grader })
+    Ok(Task { id, family: group.unwrap_or_default(), problem: text, prompt, grader, extraction })
 }
 
 fn percent(share: f64) -> String {
@@ -205,7 +207,7 @@ fn picture(
     let mut progress = Progress::new("a tree to look at", 1, interrupt);
     plan.first_pass(&mut session.engine, Method::EagerInit, &prompts, &mut trees, &mut progress)?;
     drop(progress);
-    let outcome = grade(&task.grader, &trees[0], &session.texts(&trees[0])?);
+    let outcome = grade(&task.grader, &task.extraction, &trees[0], &session.texts(&trees[0])?);
     let drawn = picture::draw(&trees[0], &outcome, Detail::Brief, &|tokens| session.label(tokens));
     let (right, all) = (full.outcomes[at].right(), full.outcomes[at].sequences());
     let (Task { id, problem, .. }, cap) = (task, plan.forking.cap);

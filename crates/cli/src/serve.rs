@@ -11,7 +11,8 @@ use eager_serve::{Defaults, Keys, Limits, Options, Origin, Server};
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{
-    BaselineArgs, DrawArgs, EngineArgs, RemoteArgs, TreeArgs, at_least_one, at_least_zero, sequences,
+    BaselineArgs, DrawArgs, EngineArgs, ExtractArgs, RemoteArgs, TreeArgs, at_least_one, at_least_zero,
+    sequences,
 };
 use crate::backend::Backend;
 use crate::session::Session;
@@ -45,6 +46,8 @@ pub struct Args {
     tree: TreeArgs,
     #[command(flatten)]
     baselines: BaselineArgs,
+    #[command(flatten)]
+    extract: ExtractArgs,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
@@ -208,6 +211,7 @@ impl Args {
             entropy_temperature: self.tree.entropy_temperature,
             // Requests say the seed and how many sequences, and theta may be the model's.
             plan: self.tree.plan(0, 0.0, 1, &self.baselines),
+            extract: self.extract.extract,
         };
         let limits = Limits {
             sequences: self.limits.max_n,

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use eager_core::{Answers, Profile, Prompt, Settings, Token, Tree};
-use eager_grade::Grader;
-use eager_lab::bench::{Speller, Unspelled};
+use eager_core::{Answers, EndedPath, Profile, Prompt, Settings, Token, Tree};
+use eager_grade::response::{Extract, Extraction, ThoughtMark};
+use eager_grade::{Grade, Grader};
+use eager_lab::bench::{Speller, Unspelled, responses};
 use eager_lab::profiles::{Calibrated, Profiles};
 use eager_native::load::{Checkpoint, Words};
 use eager_native::{Isa, Model, NativeEngine};
@@ -23,6 +24,9 @@ use crate::args::{ChatArgs, EngineArgs, RemoteArgs, RuleArgs};
 use crate::backend::Backend;
 use crate::language::Language;
 use crate::model::hub;
+
+/// Tokens at the end of a prompt among which a mark that opens the thoughts is looked for.
+const PROMPT_END: usize = 32;
 
 #[derive(Debug)]
 pub struct Session {
@@ -209,9 +213,17 @@ impl Session {
         Arc::new(move |tokens| language.text(tokens).map_err(|error| Unspelled(error.to_string())))
     }
 
+    /// How the responses to a prompt are read: it may have opened a chain of thought at its end.
+    pub fn extraction(&self, prompt: &[Token], extract: Extract) -> anyhow::Result<Extraction> {
+        let mark = ThoughtMark::closed_by(self.text(&self.reasoning_end)?.trim());
+        let end = self.text(&prompt[prompt.len().saturating_sub(PROMPT_END)..])?;
+        Ok(Extraction { opened: mark.opened_by(&end), mark, extract })
+    }
+
     /// Reads the answers out of sequences as this grader finds them.
-    pub fn reader(&self, grader: &Grader) -> Arc<dyn Answers> {
-        Arc::new(Reader { language: Arc::clone(&self.language), grader: grader.clone() })
+    pub fn reader(&self, grader: &Grader, extraction: &Extraction) -> Arc<dyn Answers> {
+        let (grader, extraction) = (grader.clone(), extraction.clone());
+        Arc::new(Reader { language: Arc::clone(&self.language), grader, extraction })
     }
 }
 
@@ -220,18 +232,26 @@ impl Session {
 struct Reader {
     language: Arc<Language>,
     grader: Grader,
+    extraction: Extraction,
+}
+
+impl Reader {
+    fn grade(&self, paths: &[EndedPath]) -> Vec<Grade> {
+        // What cannot be read has no answer.
+        let text = |path: &EndedPath| self.language.text(&path.tokens).unwrap_or_default();
+        let texts: Vec<String> = paths.iter().map(text).collect();
+        let finishes = paths.iter().map(|path| path.finish);
+        self.grader.grade_all(responses(&self.extraction, &texts, finishes))
+    }
 }
 
 impl Answers for Reader {
-    fn answers(&self, paths: &[Vec<Token>]) -> Vec<Option<String>> {
-        // What cannot be read has no answer.
-        let texts = paths.iter().map(|path| self.language.text(path).unwrap_or_default());
-        self.grader.grade_all(texts).into_iter().map(|grade| grade.answer).collect()
+    fn answers(&self, paths: &[EndedPath]) -> Vec<Option<String>> {
+        self.grade(paths).into_iter().map(|grade| grade.answer).collect()
     }
 
-    fn right(&self, paths: &[Vec<Token>]) -> Vec<bool> {
-        let text = |path: &Vec<Token>| self.language.text(path).unwrap_or_default();
-        paths.iter().map(|path| self.grader.grade(&text(path)).correct).collect()
+    fn right(&self, paths: &[EndedPath]) -> Vec<bool> {
+        self.grade(paths).into_iter().map(|grade| grade.correct).collect()
     }
 }
 

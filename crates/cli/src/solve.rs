@@ -15,7 +15,7 @@ use eager_lab::run::Sample;
 use eager_lab::theta::FoundTheta;
 use serde::Serialize;
 
-use crate::args::{ChatArgs, EngineArgs, ForkingArgs, RemoteArgs, SamplingArgs, at_least_one};
+use crate::args::{ChatArgs, EngineArgs, ExtractArgs, ForkingArgs, RemoteArgs, SamplingArgs, at_least_one};
 use crate::compare::grade;
 use crate::interrupt::Interrupt;
 use crate::picture::{self, Detail};
@@ -52,6 +52,8 @@ pub struct Args {
     #[command(flatten)]
     chat: ChatArgs,
     #[command(flatten)]
+    extract: ExtractArgs,
+    #[command(flatten)]
     sampling: SamplingArgs,
     #[command(flatten)]
     forking: ForkingArgs,
@@ -81,8 +83,9 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
     session.use_profile(args.forking.rules.tree.profile.as_deref())?;
     let tokens = session.encode(args.problem.trim(), &args.chat)?;
     let grader = Grader::Math { gold: args.answer.clone().unwrap_or_default() };
+    let extraction = session.extraction(&tokens, args.extract.extract)?;
     let prompt = Prompt {
-        answers: Some(session.reader(&grader)),
+        answers: Some(session.reader(&grader, &extraction)),
         ..session.prompt(
             tokens,
             args.problem.trim(),
@@ -104,7 +107,8 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
     let mut trees = plan.plant(&prompts);
     let mut grown = plan.first_pass(&mut session.engine, args.method, &prompts, &mut trees, &mut progress);
     if grown.is_ok() && !interrupt.asked() {
-        let judged = Judged::from(&grade(&grader, &trees[0], &session.texts(&trees[0])?));
+        let texts = session.texts(&trees[0])?;
+        let judged = Judged::from(&grade(&grader, &extraction, &trees[0], &texts));
         let engine = &mut session.engine;
         grown = plan.second_pass(engine, args.method, &prompts, &mut trees, |_, _| judged, &mut progress);
     }
@@ -113,9 +117,10 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
     let tree = &trees[0];
     if grown.is_ok() || tree.tokens_generated() > 0 {
         let seconds = begun.elapsed().as_secs_f64();
+        let graded = grade(&grader, &extraction, tree, &session.texts(tree)?);
         let solution = Solution {
             found_theta: found,
-            ..Solution::new(args, &session, &prompts[0].tokens, &grader, tree, seconds)?
+            ..Solution::new(args, &session, &prompts[0].tokens, graded, tree, seconds)?
         };
         let shown = if args.json {
             serde_json::to_string(&solution)?
@@ -174,12 +179,11 @@ impl Solution {
         args: &Args,
         session: &Session,
         prompt: &[Token],
-        grader: &Grader,
+        graded: Graded,
         tree: &Tree,
         seconds: f64,
     ) -> anyhow::Result<Self> {
         let texts = session.texts(tree)?;
-        let graded = grade(grader, tree, &texts);
         let votes = graded.votes();
         let (id, known) = (args.problem.trim().to_owned(), args.answer.is_some());
         let sample = Sample {
@@ -212,7 +216,7 @@ impl Solution {
         }
         match &self.answer {
             Some(answer) => writeln!(out, "\nanswer: {answer}{}", tie(&self.votes))?,
-            None => writeln!(out, "no sequence put an answer into \\boxed{{}}")?,
+            None => writeln!(out, "no sequence gave an answer")?,
         }
         // What the same sequences would have cost without sharing their common beginnings.
         let apart: usize = tree.sequences().iter().map(|s| s.len()).sum();

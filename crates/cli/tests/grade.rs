@@ -235,3 +235,91 @@ fn bad_usage_is_status_2() {
     refused(&["--grader", "math", "--input", "nowhere.jsonl"], "", 1, "nowhere.jsonl");
     refused(&["--grader", "code", "--problems", "nowhere.jsonl"], "", 1, "nowhere.jsonl");
 }
+
+#[track_caller]
+fn verdict(args: &[&str], line: &Value, expected: bool) {
+    assert_eq!(verdicts(args, std::slice::from_ref(line)), [expected], "{args:?} {line}");
+}
+
+#[test]
+fn a_thought_is_no_answer() {
+    let math = ["--grader", "math"];
+    for (pred, thinking, expected) in [
+        ("<think>we try x = 204. No, that does not work because", false, false),
+        (r"<think>perhaps \boxed{204}", false, false),
+        (r"<think>perhaps \boxed{204}</think>I do not know.", false, false),
+        ("<think>7</think>It is 204.", false, true),
+        ("we try 204. No, that does not work because", true, false),
+        (r"so \boxed{204}", true, false),
+        (r"7</think>\boxed{204}", true, true),
+        (r"7</think>\boxed{204} </think> 7", true, true),
+        ("7</think>It is 204.", false, true),
+        (r"<|channel|>analysis<|message|>\boxed{204}", false, false),
+        (
+            "<|channel|>analysis<|message|>7<|end|><|start|>assistant<|channel|>final<|message|>204<|return|>",
+            false,
+            true,
+        ),
+    ] {
+        verdict(&math, &json!({ "gold": "204", "pred": pred, "thinking": thinking }), expected);
+    }
+    for (pred, expected) in
+        [("<think>Answer: B", false), ("<think>A</think>Answer: B", true), ("Answer: A</think>B", true)]
+    {
+        verdict(&["--grader", "choice"], &json!({ "gold": "B", "pred": pred }), expected);
+    }
+    for (pred, expected) in [(r"<think>\boxed{1+2}", false), (r"<think>so</think>\boxed{1+2}", true)] {
+        let gold = json!({ "numbers": [1, 2], "target": 3 });
+        verdict(&["--grader", "expression"], &json!({ "gold": gold, "pred": pred }), expected);
+    }
+}
+
+#[test]
+fn what_was_cut_off_has_an_answer_only_where_it_says_so() {
+    let math = ["--grader", "math"];
+    let strict = ["--grader", "math", "--extract", "strict"];
+    for (pred, explicit) in [
+        ("9*8=72 ", false),
+        ("72", false),
+        ("So it is $72$", false),
+        ("The answer is 72", true),
+        (r"so \boxed{72}. To check,", true),
+        (r"so \boxed{72", false),
+    ] {
+        let line = |finish: &str| json!({ "gold": "72", "pred": pred, "finish": finish });
+        verdict(&math, &line("length"), explicit);
+        verdict(&strict, &line("stop"), explicit);
+        verdict(&math, &line("stop"), true);
+    }
+    for (pred, explicit) in [("Answer: B", true), ("I would go with option B", false), ("(B)", false)] {
+        let line = |finish: &str| json!({ "gold": "B", "pred": pred, "finish": finish });
+        verdict(&["--grader", "choice"], &line("length"), explicit);
+        verdict(&["--grader", "choice", "--extract", "strict"], &line("stop"), explicit);
+        verdict(&["--grader", "choice"], &line("stop"), true);
+    }
+    refused(&math, r#"{"gold":1,"pred":"1","finish":"eos"}"#, 1, "\"finish\" should be");
+    refused(&math, r#"{"gold":1,"pred":"1","thinking":"yes"}"#, 1, "\"thinking\" should be");
+    refused(&["--grader", "math", "--extract", "loose"], "", 2, "use lenient or strict");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn programs_are_not_taken_from_thoughts_nor_cut_short() {
+    if std::env::var_os("EAGER_DATA").is_none() {
+        println!("skipped: EAGER_DATA does not name a folder with the benchmarks");
+        return;
+    }
+    let block = "```python\ndef add(x, y):\n    return x + y\n```";
+    let open = block.trim_end_matches('`');
+    let line = |pred: &str, finish: &str| json!({ "gold": "HumanEval/53", "pred": pred, "finish": finish });
+    let input = [
+        (line(&format!("<think>{block}"), "stop"), false),
+        (line(&format!("<think>so</think>{block}"), "stop"), true),
+        (line(&block.replace("x + y", "x + y  # </think>"), "stop"), true),
+        (line(open, "stop"), true),
+        (line(open, "length"), false),
+        (line(block, "length"), true),
+    ];
+    let (lines, expected): (Vec<Value>, Vec<bool>) = input.into_iter().unzip();
+    assert_eq!(verdicts(&["--grader", "code"], &lines), expected);
+}

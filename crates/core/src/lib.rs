@@ -30,4 +30,4 @@ pub use profile::Profile;
 pub use strategy::{DeepConfOptions, EscOptions, Forking, Regrowing, Strategy};
 pub use token_rules::{RuleError, TokenRules};
 pub use tree::{Finish, SeqId, Sequence, Tree};
-pub use vote::Answers;
+pub use vote::{Answers, EndedPath};

@@ -40,6 +40,9 @@ pub struct Outcome {
     /// Which sequences the method gave up, parallel to `answers`; empty: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub halted: Vec<bool>,
+    /// From 0 to 1, parallel to `answers`; empty where the grader only knows right and wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scores: Vec<f64>,
     /// Tokens decoded for the whole tree.
     pub tokens: usize,
 }
@@ -78,6 +81,12 @@ impl Outcome {
 
     fn weight(&self, sequence: usize) -> f32 {
         self.weights.get(sequence).copied().unwrap_or(1.0)
+    }
+
+    /// The mean score of the sequences, where they have scores.
+    pub fn score(&self) -> Option<f64> {
+        let scored = !self.scores.is_empty();
+        scored.then(|| self.scores.iter().sum::<f64>() / self.scores.len() as f64)
     }
 
     /// The answers, those with the heaviest votes first.
@@ -135,6 +144,9 @@ pub struct Metrics {
     /// The same without the sequences that were given up; `None` where there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pass_rate_unhalted: Option<f64>,
+    /// Mean over prompts of the mean score of the sequences, where the grader gives scores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
     pub sequences: usize,
     /// Tokens decoded.
     pub tokens: usize,
@@ -153,7 +165,9 @@ impl Metrics {
             let sum: f64 = outcomes.iter().map(of).sum();
             if outcomes.is_empty() { 0.0 } else { sum / outcomes.len() as f64 }
         };
+        let scored = outcomes.iter().any(|o| o.score().is_some());
         Metrics {
+            score: scored.then(|| mean(&|o| o.score().unwrap_or(0.0))),
             pass_at_k: mean(&|o| f64::from(o.solved())),
             cons_at_k: mean(&|o| f64::from(o.consensus(Unanswered::Ignored))),
             cons_at_k_unanswered_wrong: mean(&|o| f64::from(o.consensus(Unanswered::Wrong))),

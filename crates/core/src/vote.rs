@@ -3,17 +3,32 @@
 use std::fmt;
 
 use crate::entropy::Token;
+use crate::tree::{Finish, SeqId, Tree};
+
+/// What was generated on one path, without the prompt, and how it ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndedPath {
+    pub tokens: Vec<Token>,
+    /// `None` where it was broken off. What did not end by itself may not have got to its answer.
+    pub finish: Option<Finish>,
+}
+
+impl EndedPath {
+    pub fn of(tree: &Tree, id: SeqId) -> Self {
+        EndedPath { tokens: tree.path(id), finish: tree.get(id).finish }
+    }
+}
 
 /// Reads answers out of generated tokens.
 ///
 /// The method knows tokens only, so whoever knows the tokenizer and the kind of problem lends it this. Equal strings mean
 /// equal answers among the paths of one call; `None` is a path that gave no answer.
 pub trait Answers: fmt::Debug + Send + Sync {
-    /// One answer for each path, in the same order. A path is all that was generated, without the prompt.
-    fn answers(&self, paths: &[Vec<Token>]) -> Vec<Option<String>>;
+    /// One answer for each path, in the same order.
+    fn answers(&self, paths: &[EndedPath]) -> Vec<Option<String>>;
 
     /// Is each path right? False where nobody knows.
-    fn right(&self, paths: &[Vec<Token>]) -> Vec<bool>;
+    fn right(&self, paths: &[EndedPath]) -> Vec<bool>;
 }
 
 /// An answer and who gave it.

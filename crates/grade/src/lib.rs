@@ -30,6 +30,7 @@ pub mod ordered;
 #[cfg(unix)]
 mod process;
 mod rational;
+pub mod response;
 #[cfg(unix)]
 pub mod sandbox;
 
@@ -38,6 +39,7 @@ use serde::{Deserialize, Serialize};
 pub use rational::{ArithmeticError, Rational};
 
 use expression::Expression;
+use response::{Response, Said};
 
 /// What makes an answer to a problem right.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,19 +70,18 @@ pub struct Grade {
 
 impl Grader {
     /// The final answer of a response, spelled so that equal spellings are equal answers. An empty box is no answer.
-    pub fn answer(&self, response: &str) -> Option<String> {
+    pub fn answer<'a>(&self, response: impl Into<Response<'a>>) -> Option<String> {
+        let said = response.into().said()?;
         match self {
             Self::Math { gold } => {
-                math::find_like(&math::Answer::gold(gold), response).map(|answer| answer.spelling())
+                math::find_like(&math::Answer::gold(gold), said).map(|answer| answer.spelling())
             }
-            Self::Choice { choices, .. } => {
-                choice::find(response, letters(choices), choices).map(String::from)
-            }
+            Self::Choice { choices, .. } => choice::find(said, letters(choices), choices).map(String::from),
             // Spaces go only where the text is an expression: `1 2` must not become the number 12.
-            Self::Expression { .. } => boxed_content(response).map(|content| {
+            Self::Expression { .. } => boxed_content(said).map(|content| {
                 Expression::parse(content).map_or_else(|_| content.to_owned(), |e| e.to_string())
             }),
-            Self::Exact { .. } => boxed_content(response).map(number::canonical),
+            Self::Exact { .. } => boxed_content(said).map(number::canonical),
         }
     }
 
@@ -99,7 +100,8 @@ impl Grader {
     }
 
     /// Finds the answer and judges it.
-    pub fn grade(&self, response: &str) -> Grade {
+    pub fn grade<'a>(&self, response: impl Into<Response<'a>>) -> Grade {
+        let response = response.into();
         // The answer's spelling may say less than its text does, so it is judged before it is spelled.
         if let Self::Math { gold } = self {
             return math::grade(gold, response);
@@ -111,16 +113,16 @@ impl Grader {
 
     /// Grades the responses to one prompt. Answers that say the same get one spelling, the first's, so that votes count them
     /// together.
-    pub fn grade_all<R: AsRef<str>>(&self, responses: impl IntoIterator<Item = R>) -> Vec<Grade> {
+    pub fn grade_all<'a, R: Into<Response<'a>>>(&self, responses: impl IntoIterator<Item = R>) -> Vec<Grade> {
         match self {
             Self::Math { gold } => math::grade_all(gold, responses),
-            _ => responses.into_iter().map(|response| self.grade(response.as_ref())).collect(),
+            _ => responses.into_iter().map(|response| self.grade(response)).collect(),
         }
     }
 }
 
-fn boxed_content(response: &str) -> Option<&str> {
-    boxed::last_boxed(response).map(str::trim).filter(|content| !content.is_empty())
+fn boxed_content(said: Said<'_>) -> Option<&str> {
+    boxed::last_boxed(said.text).map(str::trim).filter(|content| !content.is_empty())
 }
 
 /// How many letters a choice may have.

@@ -8,8 +8,11 @@
 //! A response that cannot be read is wrong. A judge that cannot work (no Python, no sandbox, a grading program that
 //! crashes) is a [`JudgeError`] and never looks like wrong answers.
 
+#[cfg(unix)]
 use std::collections::HashMap;
 use std::fmt;
+#[cfg(unix)]
+use std::hash::Hash;
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 #[cfg(unix)]
@@ -27,6 +30,9 @@ use eager_grade::code::{self, CodeError, CodeGrader};
 use eager_grade::command::{CommandError, CommandGrader};
 #[cfg(unix)]
 use eager_grade::ordered::{Ordered, ordered};
+use eager_grade::response::Response;
+#[cfg(unix)]
+use eager_grade::response::Said;
 #[cfg(unix)]
 use eager_grade::sandbox::{Limits, Policy, Python, Sandbox, SandboxError};
 use eager_grade::{Grader, math};
@@ -108,12 +114,14 @@ pub enum Judge {
 }
 
 /// The verdict on one response.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Graded {
     /// What the response's vote is for: equal strings are equal answers. `None` where it gives no answer.
     pub answer: Option<String>,
     /// `None` where nobody knows.
     pub correct: Option<bool>,
+    /// From 0 to 1, where a program of the user's says so.
+    pub score: Option<f64>,
 }
 
 /// A judge that could not judge.
@@ -154,41 +162,39 @@ impl Judge {
         }
     }
 
-    /// Judges all responses of a prompt; the verdicts come in their order.
-    pub fn grade_all(&self, responses: &[String]) -> Result<Vec<Graded>, JudgeError> {
-        self.grade_all_unless(responses, &AtomicBool::new(false))
-    }
-
-    /// The same, unless `stop` becomes true before it is done: programs that hang take their time.
+    /// Judges all responses of a prompt, unless `stop` becomes true before it is done: programs that hang take their time.
+    /// The verdicts come in the order of the responses.
     #[cfg_attr(not(unix), allow(unused_variables))]
     pub fn grade_all_unless(
         &self,
-        responses: &[String],
+        responses: &[Response<'_>],
         stop: &AtomicBool,
     ) -> Result<Vec<Graded>, JudgeError> {
         match self {
             Self::Text(grader) => Ok(grader
                 .grade_all(responses)
                 .into_iter()
-                .map(|grade| Graded { answer: grade.answer, correct: Some(grade.correct) })
+                .map(|grade| Graded { answer: grade.answer, correct: Some(grade.correct), score: None })
                 .collect()),
             #[cfg(unix)]
             Self::Code { programs, id } => run_programs(&programs.grader()?, id, responses, stop),
             #[cfg(unix)]
             Self::Command { grader, problem } => ask(grader, problem, responses, stop),
-            Self::None => Ok(found(responses).map(|answer| Graded { answer, correct: None }).collect()),
+            Self::None => Ok(found(responses).map(|answer| Graded { answer, ..Graded::default() }).collect()),
         }
     }
 
-    /// The answers alone: what responses would vote for. Nothing is run for it, and what cannot be read is no answer.
-    pub fn answers(&self, responses: &[String]) -> Vec<Option<String>> {
+    /// The answers alone: what responses would vote for, as far as it can be told while others are still decoded. Nothing is
+    /// run for it, so programs are compared by their text. What cannot be read is no answer.
+    pub fn answers(&self, responses: &[Response<'_>]) -> Vec<Option<String>> {
         match self {
             Self::Text(grader) => grader.grade_all(responses).into_iter().map(|grade| grade.answer).collect(),
             #[cfg(unix)]
             Self::Code { programs, id } => {
                 let grader = programs.grader().ok();
-                let program = |response: &String| grader.as_ref()?.program(id, response);
-                responses.iter().map(|r| program(r).map(|text| text.trim_end().to_owned())).collect()
+                let program = |response| grader.as_ref()?.program(id, response);
+                let trimmed = |text: String| text.trim_end().to_owned();
+                responses.iter().map(|response| program(response).map(trimmed)).collect()
             }
             #[cfg(unix)]
             Self::Command { .. } => found(responses).collect(),
@@ -198,50 +204,57 @@ impl Judge {
 }
 
 /// The answers of responses to a problem whose right answer is not known.
-fn found(responses: &[String]) -> impl Iterator<Item = Option<String>> {
+fn found(responses: &[Response<'_>]) -> impl Iterator<Item = Option<String>> {
     // Without a gold answer to compare with, its verdicts mean nothing; the spellings do.
     math::grade_all("", responses).into_iter().map(|grade| grade.answer)
 }
 
-/// Texts without repetitions, and for each of the given ones the place of its equal among them.
-fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> (Vec<String>, Vec<usize>) {
+/// Things without repetitions, and for each of the given ones the place of its equal among them.
+#[cfg(unix)]
+fn distinct<T: Copy + Eq + Hash>(things: impl Iterator<Item = T>) -> (Vec<T>, Vec<usize>) {
     let mut places = HashMap::new();
     let mut once = Vec::new();
-    let place = |text: &'a str| {
-        *places.entry(text).or_insert_with(|| {
-            once.push(text.to_owned());
+    let place = |thing: T| {
+        *places.entry(thing).or_insert_with(|| {
+            once.push(thing);
             once.len() - 1
         })
     };
-    let which = texts.map(place).collect();
+    let which = things.map(place).collect();
     (once, which)
 }
 
-/// Runs the program of each response. The program itself is the answer: equal programs vote together.
+/// Runs the program of each response. Programs that do the same vote together, for the first of them.
 #[cfg(unix)]
 fn run_programs(
     grader: &Arc<CodeGrader>,
     id: &str,
-    responses: &[String],
+    responses: &[Response<'_>],
     stop: &AtomicBool,
 ) -> Result<Vec<Graded>, JudgeError> {
     // Programs are not looked for in thoughts, so responses that differ only there hold the same program.
-    let spoken = |response: &'_ String| response.rfind("</think>").unwrap_or(0);
-    let (once, which) = distinct(responses.iter().map(|response| &response[spoken(response)..]));
-    let id = id.to_owned();
-    let samples = once.into_iter().map(move |response| (id.clone(), response));
-    // One program has one verdict, even where two responses hold it and the machine was busy during one of the runs.
-    let mut known: HashMap<String, bool> = HashMap::new();
-    let graded = |verdict: code::Verdict| {
-        let correct = verdict.correct();
-        let answer = verdict.program.map(|program| program.trim_end().to_owned());
-        let correct = match &answer {
-            Some(program) => *known.entry(program.clone()).or_insert(correct),
-            None => correct,
-        };
-        Graded { answer, correct: Some(correct) }
+    let (once, which) = distinct(responses.iter().map(Response::said));
+    let once: Vec<_> =
+        once.into_iter().map(|said| said.map(|said| (said.text.to_owned(), said.explicit))).collect();
+    let (programs, id) = (Arc::clone(grader), id.to_owned());
+    let work = move |said: Option<(String, bool)>, cancel: &_| {
+        let said = said.as_ref().map(|(text, explicit)| Said { text, explicit: *explicit });
+        programs.grade_unless(&id, said, cancel)
     };
-    let verdicts: Vec<Graded> = all(grader.grade_all(samples), stop)?.into_iter().map(graded).collect();
+    // One program has one verdict, even where two responses hold it and the machine was busy during one of the runs.
+    let mut known: HashMap<String, (Option<String>, bool)> = HashMap::new();
+    let mut named: HashMap<String, String> = HashMap::new();
+    let graded = |verdict: code::Verdict| {
+        let found = (verdict.behaviour.clone(), verdict.correct());
+        let Some(program) = verdict.program.map(|program| program.trim_end().to_owned()) else {
+            return Graded { correct: Some(false), ..Graded::default() };
+        };
+        let (behaviour, correct) = known.entry(program.clone()).or_insert(found).clone();
+        let answer = behaviour.map(|behaviour| named.entry(behaviour).or_insert(program).clone());
+        Graded { answer, correct: Some(correct), ..Graded::default() }
+    };
+    let verdicts = all(ordered(grader.workers(), once.into_iter(), work), stop)?;
+    let verdicts: Vec<Graded> = verdicts.into_iter().map(graded).collect();
     Ok(which.into_iter().map(|place| verdicts[place].clone()).collect())
 }
 
@@ -250,10 +263,11 @@ fn run_programs(
 fn ask(
     grader: &Arc<CommandGrader>,
     problem: &serde_json::Value,
-    responses: &[String],
+    responses: &[Response<'_>],
     stop: &AtomicBool,
 ) -> Result<Vec<Graded>, JudgeError> {
-    let (once, which) = distinct(responses.iter().map(String::as_str));
+    let (once, which) = distinct(responses.iter().map(|response| response.text));
+    let once: Vec<String> = once.into_iter().map(str::to_owned).collect();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let (grader, problem) = (Arc::clone(grader), problem.clone());
     let work = move |response: String, cancel: &_| grader.grade_unless(&problem, &response, cancel);
@@ -264,6 +278,7 @@ fn ask(
     let graded = said.zip(found(responses)).map(|(score, found)| Graded {
         answer: score.answer.clone().or(found),
         correct: Some(score.correct()),
+        score: Some(score.score),
     });
     Ok(graded.collect())
 }

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use eager_core::{Forking, Method, Plan, Prompt, Pulse, Settings, Watch};
+use eager_grade::response::Extraction;
 use eager_lab::bench::{Bench, Observer, Pace, Passes, Speller, Stage, Task, metrics};
 use eager_lab::run::{FORMAT, Folder, Manifest, ModelInfo, Parameters, SuiteInfo};
 use eager_lab::suite::{Request, Suite};
@@ -81,7 +82,7 @@ fn acorn() -> (NativeEngine, Vec<Task>, Speller) {
         let text = chat.render(&[Message::new("user", &problem.message)], &ChatOptions::default()).unwrap();
         let tokens = checkpoint.encode_prompt(&text).unwrap().into();
         let prompt = Prompt { tokens, settings: Arc::clone(&settings), key: key as u64, answers: None };
-        Task::new(problem.clone(), prompt, Arc::clone(&speller))
+        Task::new(problem.clone(), prompt, Extraction::default(), Arc::clone(&speller))
     };
     let tasks = suite.problems.iter().enumerate().map(task).collect();
     (engine, tasks, speller)

@@ -23,6 +23,7 @@ fn sequence() -> impl Strategy<Value = SampleSequence> {
         text: String::new(),
         answer: answer.map(str::to_owned),
         correct: Some(answer == Some("7")),
+        score: None,
         weight,
     })
 }

@@ -252,7 +252,9 @@ impl Telling {
                 *told = true;
                 let text = shoot.strand.voice.settled().to_owned();
                 let (grader, known) = (self.seed.grader(), self.seed.ask.answer.is_some());
-                let read = tokio::task::spawn_blocking(move || grader.grade(&text)).await.ok();
+                let (extraction, complete) = (self.seed.extraction(0), *finish == "stop");
+                let read = move || grader.grade(extraction.response(&text, complete));
+                let read = tokio::task::spawn_blocking(read).await.ok();
                 let (answer, correct) = read.map_or((None, false), |grade| (grade.answer, grade.correct));
                 let correct = known.then_some(correct);
                 let tokens = shoot.strand.path.len();
@@ -266,19 +268,20 @@ impl Telling {
     /// The votes of those that have ended.
     async fn count(&mut self, weights: &[f32]) -> Vec<Ballot> {
         (self.counted, self.due) = (Instant::now(), false);
-        let votes = |shoot: &Shoot| shoot.finish.is_some_and(|(finish, _)| finish != "halted");
-        let ended: Vec<(SeqId, String)> = self
-            .shoots
-            .iter()
-            .filter(|(_, shoot)| votes(shoot))
-            .map(|(id, shoot)| (*id, shoot.strand.voice.settled().to_owned()))
-            .collect();
-        let (grader, weights) = (self.seed.grader(), weights.to_vec());
+        let ended = |(id, shoot): (&SeqId, &Shoot)| match shoot.finish? {
+            // Its vote will weigh nothing, but the weights are known at the end only.
+            ("halted", _) => None,
+            (finish, _) => Some((*id, shoot.strand.voice.settled().to_owned(), finish == "stop")),
+        };
+        let ended: Vec<(SeqId, String, bool)> = self.shoots.iter().filter_map(ended).collect();
+        let (grader, extraction) = (self.seed.grader(), self.seed.extraction(0));
+        let weights = weights.to_vec();
         let counted = tokio::task::spawn_blocking(move || {
-            let grades = grader.grade_all(ended.iter().map(|(_, text)| text));
+            let responses = ended.iter().map(|(_, text, complete)| extraction.response(text, *complete));
+            let grades = grader.grade_all(responses);
             let weight = |id: &SeqId| weights.get(id.0).copied().unwrap_or(1.0);
             let answers = ended.iter().zip(&grades);
-            count_votes(answers.map(|((id, _), grade)| (id.0, grade.answer.as_deref(), weight(id))))
+            count_votes(answers.map(|((id, ..), grade)| (id.0, grade.answer.as_deref(), weight(id))))
         });
         counted.await.unwrap_or_default()
     }

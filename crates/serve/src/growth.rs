@@ -9,10 +9,11 @@ use std::time::Instant;
 
 use eager_core::method::Standing;
 use eager_core::{
-    AdaptTo, Answers, Forking, Grove, Judged, Key, Outcome, Plan, Prompt, Settings, Strategy, SurplusLimit,
-    Token, Tree,
+    AdaptTo, Answers, EndedPath, Finish, Forking, Grove, Judged, Key, Outcome, Plan, Prompt, Settings,
+    Strategy, SurplusLimit, Token, Tree,
 };
-use eager_grade::Grader;
+use eager_grade::response::{Extract, Extraction, ThoughtMark};
+use eager_grade::{Grade, Grader};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout_at;
 use tracing::info;
@@ -27,6 +28,9 @@ use crate::queue::{Order, Refusal, Ticket};
 use crate::request::{Ask, Beginning};
 use crate::voice::Voice;
 use crate::watched::{Detail, End, Herald, News, Watched};
+
+/// Tokens at the end of a prompt among which a mark that opens the thoughts is looked for.
+const PROMPT_END: usize = 32;
 
 /// What the sequences of a tree would have cost without sharing their beginnings.
 pub fn full_parallel(tree: &Tree) -> usize {
@@ -51,6 +55,8 @@ pub struct Seed {
     pub prompts: Vec<Arc<[Token]>>,
     pub plan: Plan,
     settings: Vec<Arc<Settings>>,
+    /// How answers are found in the responses to each prompt.
+    extractions: Vec<Arc<Extraction>>,
 }
 
 impl Seed {
@@ -59,6 +65,7 @@ impl Seed {
         let prompts = tokens(&ask.beginning, model)?;
         let settings =
             prompts.iter().map(|p| settings(&ask, model, (limits, defaults), p)).collect::<Result<_, _>>()?;
+        let extractions = prompts.iter().map(|p| extraction(model, p, defaults.extract)).collect();
         let theta = ask.theta.or(defaults.theta).unwrap_or_else(|| model.theta(ask.method));
         let seed = ask.seed.unwrap_or_else(random);
         let forking = Forking { theta, cap: ask.n, ..defaults.plan.forking.clone() };
@@ -69,7 +76,7 @@ impl Seed {
             surplus: SurplusLimit::Nothing,
             ..defaults.plan.clone()
         };
-        Ok(Seed { ask: Arc::new(ask), model: Arc::clone(model), prompts, plan, settings })
+        Ok(Seed { ask: Arc::new(ask), model: Arc::clone(model), prompts, plan, settings, extractions })
     }
 
     pub fn prompt_tokens(&self) -> usize {
@@ -86,6 +93,11 @@ impl Seed {
         Voice::new(Arc::clone(&self.model.words), Arc::clone(&self.ask.stops), self.ask.rules.min_tokens)
     }
 
+    /// The same, where there are stop strings to hear.
+    fn stops(&self) -> Option<Voice> {
+        (!self.ask.stops.is_empty()).then(|| self.voice())
+    }
+
     /// Does this token end a sequence? Then it says nothing.
     pub fn ends(&self, token: Token) -> bool {
         self.settings.first().is_some_and(|settings| settings.stop.contains(&token))
@@ -93,52 +105,56 @@ impl Seed {
 
     /// The text of a sequence without the token that ended it, and whether a stop string ended it.
     pub fn text(&self, tokens: &[Token]) -> (String, bool) {
-        if self.ask.stops.is_empty() {
-            return (self.model.words.decode(tokens), false);
-        }
-        let mut voice = self.voice();
-        for &token in tokens {
-            voice.push(token);
-        }
-        voice.finish();
-        (voice.settled().to_owned(), voice.is_stopped())
+        spelled(&*self.model.words, self.stops(), tokens)
     }
 
     pub fn grader(&self) -> Grader {
         Grader::Math { gold: self.ask.answer.clone().unwrap_or_default() }
     }
 
+    /// How answers are found in the responses to a prompt.
+    pub fn extraction(&self, prompt: usize) -> Arc<Extraction> {
+        Arc::clone(&self.extractions[prompt])
+    }
+
+    fn reader(&self, prompt: usize) -> Reader {
+        Reader {
+            words: Arc::clone(&self.model.words),
+            stops: self.stops(),
+            grader: self.grader(),
+            extraction: self.extraction(prompt),
+        }
+    }
+
     fn watched(&self, strategy: Box<dyn Strategy>, herald: &Herald, detail: Detail) -> Box<dyn Strategy> {
-        let silence = (!self.ask.stops.is_empty()).then(|| self.voice());
-        Box::new(Watched::new(strategy, herald.clone(), detail, silence))
+        Box::new(Watched::new(strategy, herald.clone(), detail, self.stops()))
     }
 
     /// The first pass over a prompt.
     fn plant(&self, index: usize, herald: &Herald, detail: Detail) -> Grove {
-        let reader = Reader { words: Arc::clone(&self.model.words), grader: self.grader() };
         let prompt = Prompt {
             tokens: Arc::clone(&self.prompts[index]),
             settings: Arc::clone(&self.settings[index]),
             key: fingerprint(&self.prompts[index]),
-            answers: Some(Arc::new(reader)),
+            answers: Some(Arc::new(self.reader(index))),
         };
         let strategy = self.watched(self.plan.opening(self.ask.method, &prompt), herald, detail);
         Grove::new(index, Key::prompt(self.plan.seed, prompt.key), prompt.tokens, prompt.settings, strategy)
     }
 
     /// The second pass over a prompt, if it deserves one.
-    fn second(&self, tree: &Tree) -> Option<Box<dyn Strategy>> {
-        let (sequences, judged) = (tree.len(), Judged::from(&grade(self, tree)));
+    fn second(&self, prompt: usize, tree: &Tree) -> Option<Box<dyn Strategy>> {
+        let (sequences, judged) = (tree.len(), Judged::from(&grade(self, prompt, tree)));
         let standing = Standing { key: tree.key(), sequences, finished: true, judged };
         let extra = self.plan.extra(self.ask.method, &[standing]).first().copied().unwrap_or(0);
         (extra > 0).then(|| self.plan.reallocate(self.ask.method, sequences, extra))
     }
 }
 
-/// Finds the answers of a tree's sequences and judges them. One that was given up has none.
-pub fn grade(seed: &Seed, tree: &Tree) -> Outcome {
-    let texts: Vec<String> = tree.ids().map(|id| seed.model.words.decode(&tree.path(id))).collect();
-    let grades = seed.grader().grade_all(&texts);
+/// Finds the answers of a tree's sequences and judges them.
+pub fn grade(seed: &Seed, prompt: usize, tree: &Tree) -> Outcome {
+    let paths: Vec<EndedPath> = tree.ids().map(|id| EndedPath::of(tree, id)).collect();
+    let grades = seed.reader(prompt).grade(&paths);
     let (answers, correct) = grades.into_iter().map(|grade| (grade.answer, grade.correct)).unzip();
     Outcome {
         answers,
@@ -146,24 +162,54 @@ pub fn grade(seed: &Seed, tree: &Tree) -> Outcome {
         weights: tree.weights(),
         halted: tree.halted(),
         tokens: tree.tokens_generated(),
+        ..Outcome::default()
     }
 }
 
-/// Reads answers for the methods that look at them while they sample.
+/// The text of tokens up to the first stop string, and whether there was one; `stops` hears them, where there are any.
+fn spelled(words: &dyn Speech, stops: Option<Voice>, tokens: &[Token]) -> (String, bool) {
+    let Some(mut voice) = stops else { return (words.decode(tokens), false) };
+    for &token in tokens {
+        voice.push(token);
+    }
+    voice.finish();
+    (voice.settled().to_owned(), voice.is_stopped())
+}
+
+/// How the responses to a prompt are read: it may have opened a chain of thought at its end.
+fn extraction(model: &Model, prompt: &[Token], extract: Extract) -> Arc<Extraction> {
+    let mark = ThoughtMark::closed_by(model.words.decode(&model.reasoning_end).trim());
+    let end = model.words.decode(&prompt[prompt.len().saturating_sub(PROMPT_END)..]);
+    Arc::new(Extraction { opened: mark.opened_by(&end), mark, extract })
+}
+
+/// Reads answers: for the methods that look at them while they sample, and at the end.
 #[derive(Debug)]
 struct Reader {
     words: Arc<dyn Speech>,
+    stops: Option<Voice>,
     grader: Grader,
+    extraction: Arc<Extraction>,
+}
+
+impl Reader {
+    fn grade(&self, paths: &[EndedPath]) -> Vec<Grade> {
+        let ended = |path: &EndedPath| {
+            let (text, stopped) = spelled(&*self.words, self.stops.clone(), &path.tokens);
+            (text, stopped || path.finish == Some(Finish::Stop))
+        };
+        let ended: Vec<(String, bool)> = paths.iter().map(ended).collect();
+        self.grader.grade_all(ended.iter().map(|(text, complete)| self.extraction.response(text, *complete)))
+    }
 }
 
 impl Answers for Reader {
-    fn answers(&self, paths: &[Vec<Token>]) -> Vec<Option<String>> {
-        let texts: Vec<String> = paths.iter().map(|path| self.words.decode(path)).collect();
-        self.grader.grade_all(&texts).into_iter().map(|grade| grade.answer).collect()
+    fn answers(&self, paths: &[EndedPath]) -> Vec<Option<String>> {
+        self.grade(paths).into_iter().map(|grade| grade.answer).collect()
     }
 
-    fn right(&self, paths: &[Vec<Token>]) -> Vec<bool> {
-        paths.iter().map(|path| self.grader.grade(&self.words.decode(path)).correct).collect()
+    fn right(&self, paths: &[EndedPath]) -> Vec<bool> {
+        self.grade(paths).into_iter().map(|grade| grade.correct).collect()
     }
 }
 
@@ -381,7 +427,7 @@ impl Growth {
         let (seed, herald) = (Arc::clone(&self.seed), Herald { prompt, to: self.to.clone() });
         let (detail, telling) = (self.detail, herald.clone());
         // Reading answers is work, and this thread has others to serve.
-        let looked = tokio::task::spawn_blocking(move || match seed.second(&tree) {
+        let looked = tokio::task::spawn_blocking(move || match seed.second(prompt, &tree) {
             None => After::Done(tree),
             Some(strategy) => {
                 let strategy = seed.watched(strategy, &telling, detail);

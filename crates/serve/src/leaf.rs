@@ -92,7 +92,7 @@ impl Harvest {
         for (prompt, tree) in trees.iter().enumerate() {
             let mut own: Vec<Leaf> = tree.ids().map(|id| leaf(seed, tree, id, prompt * seed.ask.n)).collect();
             if wants_answers {
-                votes.push(read_answers(seed, tree, &mut own));
+                votes.push(read_answers(seed, prompt, tree, &mut own));
             }
             if seed.ask.vote == Vote::Majority {
                 keep_majority(&mut own, votes.last());
@@ -186,14 +186,10 @@ fn forced(tree: &Tree, id: SeqId) -> Vec<usize> {
 }
 
 /// Finds what the sequences of a prompt answer, and counts.
-fn read_answers(seed: &Seed, tree: &Tree, leaves: &mut [Leaf]) -> Vec<Votes> {
-    let graded = grade(seed, tree);
+fn read_answers(seed: &Seed, prompt: usize, tree: &Tree, leaves: &mut [Leaf]) -> Vec<Votes> {
+    let graded = grade(seed, prompt, tree);
     let known = seed.ask.answer.is_some();
     for (at, leaf) in leaves.iter_mut().enumerate() {
-        // Whoever was given up has no vote, whatever it said until then.
-        if leaf.told.finish == "halted" {
-            continue;
-        }
         leaf.told.answer = graded.answers[at].clone();
         leaf.told.correct = known.then_some(graded.correct[at]);
     }

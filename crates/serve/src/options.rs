@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use eager_core::grove::TOP_K;
 use eager_core::{Forking, Method, Plan, Sampling, TokenRules};
+use eager_grade::response::Extract;
 
 use crate::cors::Origin;
 use crate::keys::Keys;
@@ -83,6 +84,8 @@ pub struct Defaults {
     pub entropy_temperature: Option<f32>,
     /// How trees grow. Its seed, cap and theta are for requests to say.
     pub plan: Plan,
+    /// What counts as an answer; requests cannot say otherwise.
+    pub extract: Extract,
 }
 
 impl Default for Defaults {
@@ -96,6 +99,7 @@ impl Default for Defaults {
             entropy_top_k: TOP_K,
             entropy_temperature: None,
             plan: Plan::new(0, Forking::new(0.0, 1)),
+            extract: Extract::default(),
         }
     }
 }

@@ -92,7 +92,8 @@ pub struct TreeArgs {
 #[serde(rename_all = "kebab-case")]
 #[command(next_help_heading = "Baselines")]
 pub struct BaselineArgs {
-    /// Sequences of one of esc's windows [default: --max-sequences shared among the windows]
+    /// Sequences of one of esc's windows, of which programs agree where their text does: nothing is run meanwhile [default:
+    /// --max-sequences shared among the windows]
     #[arg(long, value_parser = sequences)]
     pub esc_window: Option<usize>,
     /// Most windows of esc [default: 8, or what --esc-window leaves of --max-sequences]

@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
+use eager_grade::response::{Extract, Extraction};
 use eager_grade::{Grade, Grader};
 use serde_json::{Value, json};
 
@@ -81,23 +82,25 @@ impl Judge {
 
     /// An error is a line that makes no sense; a grader that fails is a verdict.
     #[cfg_attr(not(unix), allow(unused_variables))]
-    pub fn judge(&self, line: &Line, cancel: &AtomicBool) -> anyhow::Result<Verdict> {
+    pub fn judge(&self, line: &Line, extract: Extract, cancel: &AtomicBool) -> anyhow::Result<Verdict> {
         // No response is a wrong one.
-        let response = line.text("pred")?.unwrap_or_default();
+        let text = line.text("pred")?.unwrap_or_default();
+        let extraction = Extraction { opened: line.thinking()?, extract, ..Extraction::default() };
+        let response = extraction.response(&text, line.is_complete()?);
         Ok(match self {
-            Judge::Text(kind) => Verdict::Text(grader(*kind, line)?.grade(&response)),
+            Judge::Text(kind) => Verdict::Text(grader(*kind, line)?.grade(response)),
             #[cfg(unix)]
             Judge::Code(grader) => {
                 // Samples as other tools write them name the problem so.
                 let key = if line.has("gold") { "gold" } else { "task_id" };
                 let id = line.text(key)?.context("\"gold\" should be the id of a problem")?;
-                match grader.grade_unless(&id, &response, cancel) {
+                match grader.grade_unless(&id, response.said(), cancel) {
                     Ok(verdict) => Verdict::Code(verdict),
                     Err(error) => Verdict::Failed(error.to_string()),
                 }
             }
             #[cfg(unix)]
-            Judge::Command(grader) => match grader.grade_unless(&line.problem()?, &response, cancel) {
+            Judge::Command(grader) => match grader.grade_unless(&line.problem()?, &text, cancel) {
                 Ok(score) => Verdict::Command(score),
                 Err(error) => Verdict::Failed(error.to_string()),
             },

@@ -38,6 +38,25 @@ impl Line {
         }
     }
 
+    /// Had the prompt opened a chain of thought, so that the response begins in the middle of one?
+    pub fn thinking(&self) -> anyhow::Result<bool> {
+        match self.get("thinking")? {
+            None | Some(Value::Null) => Ok(false),
+            Some(Value::Bool(thinking)) => Ok(thinking),
+            Some(_) => bail!("\"thinking\" should be true or false"),
+        }
+    }
+
+    /// Did the model end the response? Nothing said means so.
+    pub fn is_complete(&self) -> anyhow::Result<bool> {
+        match self.get("finish")? {
+            None | Some(Value::Null) => Ok(true),
+            Some(Value::String(finish)) if finish == "stop" => Ok(true),
+            Some(Value::String(finish)) if finish == "length" => Ok(false),
+            Some(_) => bail!("\"finish\" should be \"stop\" or \"length\""),
+        }
+    }
+
     /// Everything but the response: what a grading program is told of the problem.
     pub fn problem(&self) -> anyhow::Result<Value> {
         let others = self.0.keys().filter(|key| *key != "pred");

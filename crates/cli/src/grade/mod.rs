@@ -17,9 +17,10 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args as ClapArgs, ValueEnum};
 use eager_grade::ordered::{Ordered, ordered};
+use eager_grade::response::Extract;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::args::at_least_one;
+use crate::args::{ExtractArgs, at_least_one};
 use crate::interrupt::Interrupt;
 use crate::{Outcome, print};
 
@@ -44,7 +45,9 @@ pub enum Kind {
 #[derive(Debug, ClapArgs)]
 #[command(
     after_help = "Each line of standard input is a JSON object with \"gold\" and \"pred\", the whole response. It is printed \
-with \"correct\" added.\n\nExample: echo '{\"gold\": \"1/2\", \"pred\": \"so it is \\\\boxed{0.5}\"}' | eager grade --grader math"
+with \"correct\" added.\n\nOnly what follows a chain of thought is looked at. \"thinking\": true says that the prompt had opened one already. \
+\"finish\": \"length\" says that the response was cut off: it has an answer only in a box, a statement such as \"the answer is \
+5\", or a closed block of code. Both may be left out.\n\nExample: echo '{\"gold\": \"1/2\", \"pred\": \"so it is \\\\boxed{0.5}\"}' | eager grade --grader math"
 )]
 pub struct Args {
     /// What the answers are
@@ -53,6 +56,8 @@ pub struct Args {
     /// Lines to grade [default: standard input]
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
+    #[command(flatten)]
+    extract: ExtractArgs,
     /// Add what the verdict rests on: the "answer" that was found, or the "detail" of what a program did wrong
     #[arg(long)]
     explain: bool,
@@ -104,9 +109,9 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     let slow = matches!(args.kind, Kind::Code | Kind::Command);
     let lines = Lines { input: BufReader::new(input), number: 0, most: if slow { 1 } else { TOGETHER } };
-    let explain = args.explain;
+    let (extract, explain) = (args.extract.extract, args.explain);
     let mut graded = ordered(workers, lines, move |some: Vec<Numbered>, cancel| {
-        some.into_iter().map(|line| one(&judge, line, explain, cancel)).collect::<Vec<_>>()
+        some.into_iter().map(|line| one(&judge, line, extract, explain, cancel)).collect::<Vec<_>>()
     });
     let result = show(&mut graded, &interrupt);
     // A thread may be waiting for a line that never comes; one that runs a program should end it.
@@ -121,6 +126,7 @@ type Numbered = (usize, std::io::Result<Vec<u8>>);
 fn one(
     judge: &Judge,
     (number, bytes): Numbered,
+    extract: Extract,
     explain: bool,
     cancel: &AtomicBool,
 ) -> anyhow::Result<(String, Option<bool>)> {
@@ -128,7 +134,7 @@ fn one(
     // What is no UTF-8 is no answer either, but the line is a line all the same.
     let bytes = bytes.with_context(place)?;
     let mut line = Line::parse(&String::from_utf8_lossy(&bytes)).with_context(place)?;
-    let verdict = judge.judge(&line, cancel).with_context(place)?;
+    let verdict = judge.judge(&line, extract, cancel).with_context(place)?;
     let correct = verdict.correct();
     line.add(&verdict, explain);
     Ok((line.to_string(), correct))

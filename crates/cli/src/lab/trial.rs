@@ -15,7 +15,8 @@ use eager_lab::theta::FoundTheta;
 use serde_json::Value;
 
 use crate::args::{
-    BaselineArgs, BudgetArgs, ChatArgs, DrawArgs, EngineArgs, RemoteArgs, RuleArgs, at_least_one, recorded,
+    BaselineArgs, BudgetArgs, ChatArgs, DrawArgs, EngineArgs, ExtractArgs, RemoteArgs, RuleArgs,
+    at_least_one, recorded,
 };
 use crate::lab::report::ReportArgs;
 use crate::session::Session;
@@ -44,6 +45,8 @@ pub struct RunArgs {
     pub report: ReportArgs,
     #[command(flatten)]
     pub chat: ChatArgs,
+    #[command(flatten)]
+    pub extract: ExtractArgs,
     #[command(flatten)]
     pub draw: DrawArgs,
     #[command(flatten)]
@@ -225,7 +228,8 @@ impl<'a> Subject<'a> {
         let task = |(problem, tokens): (&eager_lab::suite::Problem, &Vec<Token>)| {
             let (key, tokens) = (&problem.id, tokens.clone());
             let prompt = self.session.prompt(tokens, key, args.max_tokens, drawn.clone(), &args.rules)?;
-            let task = Task::new(problem.clone(), prompt, self.session.speller());
+            let extraction = self.session.extraction(&prompt.tokens, args.extract.extract)?;
+            let task = Task::new(problem.clone(), prompt, extraction, self.session.speller());
             Ok(Task { secret: self.suite.secret, ..task })
         };
         let tasks: anyhow::Result<Vec<Task>> =
@@ -276,6 +280,7 @@ impl<'a> Subject<'a> {
 fn options(args: &RunArgs, method: Method) -> BTreeMap<String, Value> {
     let mut options = args.chat.recorded();
     options.extend(args.draw.recorded());
+    options.insert("extract".to_owned(), args.extract.extract.name().into());
     let mut record = |all: BTreeMap<String, Value>, wanted: &dyn Fn(&str) -> bool| {
         // These have a place of their own in the record.
         let elsewhere = ["profile", "entropy-top-k", "entropy-temperature"];
@@ -312,5 +317,6 @@ fn defaults(args: &RunArgs, method: Method, model: &str) -> BTreeMap<String, Val
     };
     // By themselves templates have their models think, but not for as long as they can.
     let chat = ChatArgs { reasoning_effort: None, ..ChatArgs::default().for_model(model) };
-    options(&RunArgs { rules, budget, baselines, chat, ..args.clone() }, method)
+    let extract = ExtractArgs::default();
+    options(&RunArgs { rules, budget, baselines, chat, extract, ..args.clone() }, method)
 }

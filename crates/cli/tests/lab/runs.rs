@@ -312,3 +312,67 @@ fn ctrl_c_is_heard_while_answers_are_graded() {
     assert!(since.elapsed().as_secs() < 30, "it waited for the grading command");
     assert!(samples(&out).is_empty());
 }
+
+/// Cut off in the middle of their thoughts, responses end in numbers that are no answers.
+#[test]
+fn a_thought_is_no_answer_of_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let suite = folder.path().join("one.jsonl");
+    std::fs::write(&suite, "{\"id\": \"a\", \"problem\": \"What is 9 * 8?\", \"answer\": \"72\"}\n").unwrap();
+    let out = folder.path().join("out");
+    let run = |more: &[&str]| {
+        let mut args = vec!["bench", "--suite", suite.to_str().unwrap(), "-m", "8"];
+        args.extend(["--max-tokens", "9", "--out", out.to_str().unwrap()]);
+        args.extend(more);
+        stdout(&eager(&args));
+    };
+    run(&["--method", "full-parallel,esc"]);
+    for method in ["full-parallel", "esc"] {
+        let sequences = samples(&out.join(method))[0]["sequences"].as_array().unwrap().clone();
+        // ESC finds nothing to agree on.
+        assert_eq!(sequences.len(), 8, "{method}");
+        assert!(sequences.iter().all(|s| s["finish"] == "length" && s["answer"].is_null()), "{method}");
+        assert!(sequences.iter().all(|s| s["text"].as_str().unwrap().contains('=')), "{method}");
+        assert_eq!(metrics(&out.join(method))[method]["pass_at_k"], 0.0, "{method}");
+    }
+}
+
+#[test]
+fn how_answers_are_found_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    for (extract, words) in [("lenient", "--extract lenient: what"), ("strict", "--extract strict: a box")] {
+        let out = folder.path().join(extract);
+        let args = ["--method", "full-parallel", "--extract", extract];
+        stdout(&eager(&bench(out.to_str().unwrap(), &args)));
+        let manifest = std::fs::read_to_string(out.join("run.json")).unwrap();
+        let manifest: Value = serde_json::from_str(&manifest).unwrap();
+        assert_eq!(manifest["parameters"]["options"]["extract"], extract);
+        let report = std::fs::read_to_string(out.join("report.md")).unwrap();
+        assert!(report.contains(words), "{report}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_a_grading_program_says_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let suite = folder.path().join("two.jsonl");
+    let lines =
+        [r#"{"id": "a", "problem": "What is 9 * 8?"}"#, r#"{"id": "b", "problem": "What is 1 + 1?"}"#];
+    std::fs::write(&suite, lines.join("\n")).unwrap();
+    let out = folder.path().join("out");
+    let script =
+        r#"read -r line; case "$line" in *'"id":"a"'*) echo 0.25;; *) echo '{"score": 0.75}';; esac"#;
+    let mut args = vec!["bench", "--suite", suite.to_str().unwrap(), "--method", "full-parallel", "-m", "3"];
+    args.extend(["--out", out.to_str().unwrap(), "--grader", "command", "--", "sh", "-c", script]);
+    stdout(&eager(&args));
+    let lines = samples(&out);
+    for (line, score) in lines.iter().zip([0.25, 0.75]) {
+        for sequence in line["sequences"].as_array().unwrap() {
+            assert_eq!((&sequence["score"], &sequence["correct"]), (&score.into(), &false.into()));
+        }
+    }
+    assert_eq!(metrics(&out)["full-parallel"]["score"], 0.5);
+    let report = std::fs::read_to_string(out.join("report.md")).unwrap();
+    assert!(report.contains("| score |") && report.contains("0.500"), "{report}");
+}

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::{Start, Step, Strategy, Verdict};
 use crate::entropy::{Candidate, percentile};
 use crate::tree::{SeqId, Tree};
-use crate::vote::{Answers, weighted_tally};
+use crate::vote::{Answers, EndedPath, weighted_tally};
 
 /// How the bar is set.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -163,7 +163,7 @@ impl DeepConf {
     /// Has one answer as good as all of the vote?
     fn is_settled(&self, tree: &Tree) -> bool {
         let Some(reader) = &self.answers else { return false };
-        let paths: Vec<_> = self.votes.iter().map(|&(id, _)| tree.path(id)).collect();
+        let paths: Vec<_> = self.votes.iter().map(|&(id, _)| EndedPath::of(tree, id)).collect();
         let answers = reader.answers(&paths);
         let ballots = answers.iter().zip(&self.votes);
         let votes = weighted_tally(ballots.map(|(answer, &(_, weight))| (answer.as_deref(), weight)));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{Start, Step, Strategy, Verdict};
 use crate::tree::{SeqId, Tree};
-use crate::vote::Answers;
+use crate::vote::{Answers, EndedPath};
 
 /// How many windows of how many sequences. What is not given follows from the cap M, and then there are never more than
 /// M sequences; the last window may be smaller.
@@ -63,7 +63,7 @@ impl Esc {
     /// Did all sequences of the window give an answer, and the same one?
     fn agrees(&self, tree: &Tree) -> bool {
         let Some(reader) = &self.answers else { return false };
-        let paths: Vec<_> = tree.ids().skip(self.first).map(|id| tree.path(id)).collect();
+        let paths: Vec<_> = tree.ids().skip(self.first).map(|id| EndedPath::of(tree, id)).collect();
         let answers = reader.answers(&paths);
         answers.len() == paths.len() && answers.iter().all(|a| a.is_some() && *a == answers[0])
     }

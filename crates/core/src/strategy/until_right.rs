@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{Start, Step, Strategy, Verdict};
 use crate::tree::{SeqId, Tree};
-use crate::vote::Answers;
+use crate::vote::{Answers, EndedPath};
 
 /// The strategy. Without somebody who knows the right answer it samples as many as it may.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ impl UntilRight {
     }
 
     fn is_right(&self, tree: &Tree, id: SeqId) -> bool {
-        let judged = self.answers.as_ref().map(|reader| reader.right(&[tree.path(id)]));
+        let judged = self.answers.as_ref().map(|reader| reader.right(&[EndedPath::of(tree, id)]));
         judged.is_some_and(|right| right.first() == Some(&true))
     }
 }

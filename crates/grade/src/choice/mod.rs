@@ -14,6 +14,8 @@ mod shuffle;
 
 pub use shuffle::order;
 
+use crate::response::Said;
+
 /// The longest stretch after "answer" that is searched for its letter, in bytes.
 const STATEMENT: usize = 200;
 /// How much of the end of a response is searched, in bytes.
@@ -30,9 +32,10 @@ pub fn letter(index: usize) -> char {
 /// What a statement names: one letter, or several of them and so none.
 type Named = Option<char>;
 
-/// The letter that a response settles on, out of the first `choices` letters. `texts` are the choices' own texts, where
+/// The letter that what is said settles on, out of the first `choices` letters. `texts` are the choices' own texts, where
 /// they are known (there may be fewer of them, or none).
-pub fn find(response: &str, choices: usize, texts: &[String]) -> Option<char> {
+pub fn find<'a>(said: impl Into<Said<'a>>, choices: usize, texts: &[String]) -> Option<char> {
+    let Said { text: response, explicit } = said.into();
     let valid = |letter: char| ((letter as usize).wrapping_sub('A' as usize) < choices).then_some(letter);
     let tail = tail(response);
     let stated = last_stated(tail, &valid, texts);
@@ -42,6 +45,9 @@ pub fn find(response: &str, choices: usize, texts: &[String]) -> Option<char> {
     let latest = [stated, judged, boxed].into_iter().flatten().min_by_key(|(from_end, _)| *from_end);
     if let Some((_, named)) = latest {
         return named;
+    }
+    if explicit {
+        return None;
     }
     last_mentioned(tail, &valid)
         .or_else(|| concluding_letter(tail, &valid))

@@ -141,6 +141,28 @@ fn number(value: &Value<'_>) -> Option<f64> {
     }
 }
 
+/// The same for values that Python holds equal and for numbers that differ by a rounding error: floats count to six
+/// digits.
+pub(super) fn fingerprint(value: &Value<'_>) -> [u8; 32] {
+    digest(&rounded(value)).unwrap_or_default()
+}
+
+fn rounded<'a>(value: &Value<'a>) -> Value<'a> {
+    let round = |float: f64| format!("{float:.5e}").parse().unwrap_or(float);
+    let all = |items: &[Value<'a>]| items.iter().map(rounded).collect();
+    match value {
+        Value::Float(float) => Value::Float(round(*float)),
+        Value::Complex(re, im) => Value::Complex(round(*re), round(*im)),
+        Value::List(items) => Value::List(all(items)),
+        Value::Tuple(items) => Value::Tuple(all(items)),
+        Value::Set(items) => Value::Set(all(items)),
+        Value::Dict(pairs) => {
+            Value::Dict(pairs.iter().map(|(key, item)| (rounded(key), rounded(item))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
 /// The digest of the canonical spelling; none, if a NaN is part of it.
 fn digest(value: &Value<'_>) -> Option<[u8; 32]> {
     let mut spelling = Vec::new();

@@ -10,10 +10,12 @@
 //! 3. without such a block: the response as a continuation of the prompt, if it starts with an indented line, cut
 //!    where it stops being Python; otherwise the longest run of lines that is a program.
 //!
-//! Only what follows a closing `</think>` counts, if there is one: thoughts hold drafts. Whether a text is Python is
-//! for Python to say, so this module only lists the candidates; the harness compiles them. Nothing is repaired.
+//! Thoughts hold drafts and are not looked at ([`crate::response`]); of a response that was cut off, or is read strictly,
+//! only blocks that were closed are. Whether a text is Python is for Python to say, so this module only lists the
+//! candidates; the harness compiles them. Nothing is repaired.
 
 use super::Problem;
+use crate::response::Said;
 
 /// A text that may be the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,12 +35,12 @@ impl Candidate {
 }
 
 /// What to try, in order. Empty if the response holds nothing that could be code.
-pub(super) fn candidates(problem: &Problem, response: &str) -> Vec<Candidate> {
-    let answer = response.rsplit_once("</think>").map_or(response, |(_, answer)| answer);
+pub(super) fn candidates(problem: &Problem, said: Said<'_>) -> Vec<Candidate> {
+    let Said { text: answer, explicit } = said;
     let preamble = preamble(problem);
     let mut whole = Vec::new();
     let mut bodies = Vec::new();
-    for block in fenced(answer).into_iter().rev() {
+    for block in fenced(answer, explicit).into_iter().rev() {
         let text = block.to_owned();
         if defines(block, &problem.entry_point) {
             whole.push(Candidate { head: preamble.to_owned(), text, free: false });
@@ -47,7 +49,7 @@ pub(super) fn candidates(problem: &Problem, response: &str) -> Vec<Candidate> {
         }
     }
     whole.append(&mut bodies);
-    if whole.is_empty() && !answer.trim().is_empty() {
+    if whole.is_empty() && !explicit && !answer.trim().is_empty() {
         let text = answer.to_owned();
         whole.push(if starts_indented(answer) {
             Candidate { head: continued(&problem.prompt), text: answer.trim_start().to_owned(), free: true }
@@ -89,9 +91,9 @@ fn starts_indented(code: &str) -> bool {
     first.is_some_and(|line| line.starts_with([' ', '\t']))
 }
 
-/// The contents of the fenced blocks of Markdown that may hold Python, in order. A block that was cut off counts:
-/// what there is of it may be complete.
-fn fenced(text: &str) -> Vec<&str> {
+/// The contents of the fenced blocks of Markdown that may hold Python, in order. A block that nothing closes counts unless
+/// it has to be `closed`: what there is of it may be complete.
+fn fenced(text: &str, closed: bool) -> Vec<&str> {
     let mut blocks = Vec::new();
     let mut open: Option<(usize, usize, bool)> = None;
     let mut at = 0;
@@ -115,7 +117,7 @@ fn fenced(text: &str) -> Vec<&str> {
         }
         at += line.len();
     }
-    if let Some((start, _, true)) = open {
+    if let Some((start, _, true)) = open.filter(|_| !closed) {
         blocks.push(&text[start..]);
     }
     blocks
@@ -124,6 +126,7 @@ fn fenced(text: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::response::Response;
 
     const PROMPT: &str = "import math\n\n\ndef f(x):\n    \"\"\" Twice x. \"\"\"\n";
     const PREAMBLE: &str = "import math\n\n\n";
@@ -138,7 +141,8 @@ mod tests {
     }
 
     fn first(response: &str) -> Option<(String, bool)> {
-        let all = candidates(&problem(), response);
+        let said = Response::from(response).said()?;
+        let all = candidates(&problem(), said);
         all.first().map(|candidate| (candidate.program(), candidate.free))
     }
 
@@ -172,6 +176,16 @@ mod tests {
         for (response, expected) in table {
             assert_eq!(first(&response), expected, "{response:?}");
         }
+    }
+
+    #[test]
+    fn what_has_to_be_explicit_is_in_a_closed_block() {
+        let block = format!("```python\n{FUNCTION}");
+        let count = |text: &str| candidates(&problem(), Said { text, explicit: true }).len();
+        assert_eq!(count(&block), 0);
+        assert_eq!(count(FUNCTION), 0);
+        assert_eq!(count("    return 2 * x\n"), 0);
+        assert_eq!(count(&format!("{block}```\nand ```python\ndef f(")), 1);
     }
 
     #[test]

@@ -35,6 +35,7 @@
 //! [`CodeGrader::grade_all`] grades a stream of samples with a bounded number of workers (half of the cores, unless
 //! told otherwise), each with one child at low priority, so that an engine on the same machine keeps its pace.
 
+mod behaviour;
 mod conversation;
 mod equality;
 mod extract;
@@ -51,6 +52,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::ordered::{Ordered, ordered};
+use crate::response::{Response, Said};
 use crate::sandbox::{Sandbox, SandboxError};
 use reference::Reference;
 use trial::Trial;
@@ -121,6 +123,9 @@ impl fmt::Display for Outcome {
 pub struct Verdict {
     /// The program that was found, if one was.
     pub program: Option<String>,
+    /// Equal for programs with the same outputs on the base inputs: what votes count. `None` where there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behaviour: Option<String>,
     pub base: Outcome,
     pub plus: Outcome,
 }
@@ -170,15 +175,21 @@ impl CodeGrader {
         &self.sandbox
     }
 
+    /// How many programs run at the same time.
+    pub fn workers(&self) -> usize {
+        self.workers
+    }
+
     /// The program that a response seems to give, without a look at whether it compiles: nothing is run.
-    pub fn program(&self, id: &str, response: &str) -> Option<String> {
+    pub fn program<'a>(&self, id: &str, response: impl Into<Response<'a>>) -> Option<String> {
         let problem = &self.problems[*self.numbers.get(id)?];
-        extract::candidates(problem, response).first().map(extract::Candidate::program)
+        let said = response.into().said()?;
+        extract::candidates(problem, said).first().map(extract::Candidate::program)
     }
 
     /// Grades one response, on this thread.
-    pub fn grade(&self, id: &str, response: &str) -> Result<Verdict, CodeError> {
-        self.grade_unless(id, response, &AtomicBool::new(false))
+    pub fn grade<'a>(&self, id: &str, response: impl Into<Response<'a>>) -> Result<Verdict, CodeError> {
+        self.grade_unless(id, response.into().said(), &AtomicBool::new(false))
     }
 
     /// Grades samples, each a problem's id and a response, and yields the verdicts in order as they come. Dropped before its
@@ -190,12 +201,17 @@ impl CodeGrader {
     {
         let grader = Arc::clone(self);
         ordered(self.workers, samples.into_iter(), move |(id, response): (String, String), cancel| {
-            grader.grade_unless(&id, &response, cancel)
+            grader.grade_unless(&id, Response::from(&response).said(), cancel)
         })
     }
 
-    /// Grades one response, unless `cancel` becomes true before it is done.
-    pub fn grade_unless(&self, id: &str, response: &str, cancel: &AtomicBool) -> Result<Verdict, CodeError> {
+    /// Grades what one response says, unless `cancel` becomes true before it is done.
+    pub fn grade_unless(
+        &self,
+        id: &str,
+        said: Option<Said<'_>>,
+        cancel: &AtomicBool,
+    ) -> Result<Verdict, CodeError> {
         let number = *self.numbers.get(id).ok_or_else(|| CodeError::Unknown { id: id.to_owned() })?;
         let problem = &self.problems[number];
         let reference = {
@@ -209,7 +225,7 @@ impl CodeGrader {
                 }
             }
         };
-        let candidates = extract::candidates(problem, response);
+        let candidates = said.map(|said| extract::candidates(problem, said)).unwrap_or_default();
         let trial =
             Trial { sandbox: &self.sandbox, problem, reference: &reference, candidates: &candidates, cancel };
         trial.verdict()

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use super::behaviour::Behaviour;
 use super::conversation::{Conversation, Heard};
 use super::equality::preview;
 use super::extract::Candidate;
@@ -42,7 +43,7 @@ impl Trial<'_> {
         let fail = |reason: &str| Outcome::Fail { input: None, reason: reason.to_owned() };
         if self.candidates.is_empty() {
             let outcome = fail("the response holds no program");
-            return Ok(Verdict { program: None, base: outcome.clone(), plus: outcome });
+            return Ok(Verdict { program: None, behaviour: None, base: outcome.clone(), plus: outcome });
         }
         let (base, all) = (self.problem.base.len(), self.problem.input_count());
         let mut conversation = self.converse(0..all)?;
@@ -50,18 +51,20 @@ impl Trial<'_> {
             Ok(number) => self.candidates[number].program(),
             Err((number, outcome)) => {
                 let program = number.map(|number| self.candidates[number].program());
-                return Ok(Verdict { program, base: outcome.clone(), plus: outcome });
+                return Ok(Verdict { program, behaviour: None, base: outcome.clone(), plus: outcome });
             }
         };
-        let (base_outcome, lost) = self.run(&mut conversation, 0..base)?;
+        let mut behaviour = Behaviour::default();
+        let (base_outcome, lost) = self.run(&mut conversation, 0..base, Some(&mut behaviour))?;
+        let (program, behaviour) = (Some(program), behaviour.digest());
         if lost {
             conversation = self.converse(base..all)?;
             if let Err((_, outcome)) = self.load(&mut conversation)? {
-                return Ok(Verdict { program: Some(program), base: base_outcome, plus: outcome });
+                return Ok(Verdict { program, behaviour, base: base_outcome, plus: outcome });
             }
         }
-        let (plus_outcome, _) = self.run(&mut conversation, base..all)?;
-        Ok(Verdict { program: Some(program), base: base_outcome, plus: plus_outcome })
+        let (plus_outcome, _) = self.run(&mut conversation, base..all, None)?;
+        Ok(Verdict { program, behaviour, base: base_outcome, plus: plus_outcome })
     }
 
     fn converse(&self, inputs: Range<usize>) -> Result<Conversation<'_>, CodeError> {
@@ -104,6 +107,7 @@ impl Trial<'_> {
         &self,
         conversation: &mut Conversation<'_>,
         inputs: Range<usize>,
+        mut behaviour: Option<&mut Behaviour>,
     ) -> Result<(Outcome, bool), CodeError> {
         let first = inputs.start;
         let limit = self.reference.limit(inputs.clone());
@@ -114,6 +118,9 @@ impl Trial<'_> {
             let expected = &self.reference.expected[index];
             let left = together.saturating_sub(conversation.used());
             let heard = conversation.next(expected.limit.min(left), expected.room)?;
+            if let Some(behaviour) = &mut behaviour {
+                behaviour.add(&heard, expected.parts);
+            }
             let input = Some(index - first);
             match judge(heard, expected, input) {
                 Finding::Right => {}

@@ -1,14 +1,15 @@
 //! Where a response gives its final answer.
 //!
 //! What a model was told to box is in the last `\boxed{…}`; a later box corrects an earlier one. Without a box, or after
-//! it, "the final answer is …" and "Answer: …" say it; failing that it is the last formula or the last number. The
+//! it, "the final answer is …" and "Answer: …" say it; failing that it is the last formula or the last number, of a
+//! response that may end in its answer without calling it one. The
 //! search is linear in the length of the response, and what is not a box is looked for near the end only: an answer
 //! that stands earlier than that is not a final one.
 
 use std::{borrow::Cow, ops::Range};
 
 use super::{lex::leading, words};
-use crate::boxed;
+use crate::{boxed, response::Said};
 
 /// How much of the end of a response is searched for an answer that is not in a box, in bytes.
 const TAIL: usize = 1 << 15;
@@ -21,7 +22,8 @@ const NUMBER: usize = 400;
 const TYPED: usize = 40;
 
 /// The text of the final answer. Where the gold answer is a `list`, several boxes on the last line are one answer.
-pub(super) fn answer(response: &str, list: bool) -> Option<Cow<'_, str>> {
+pub(super) fn answer(said: Said<'_>, list: bool) -> Option<Cow<'_, str>> {
+    let response = said.text;
     let boxes = last_boxes(response, list);
     let tail_start = floor_boundary(response, response.len().saturating_sub(TAIL));
     let after_box = boxes.as_ref().map_or(tail_start, |(end, _)| tail_start.max(*end));
@@ -32,11 +34,13 @@ pub(super) fn answer(response: &str, list: bool) -> Option<Cow<'_, str>> {
     if let Some((_, content)) = boxes {
         return Some(content);
     }
-    unclosed_box(tail)
-        .or_else(|| whole(response))
-        .or_else(|| last_mentioned(tail, list))
-        .or_else(|| short_text(response))
-        .map(Cow::Borrowed)
+    if let Some(word) = unclosed_box(tail) {
+        return Some(Cow::Borrowed(word));
+    }
+    if said.explicit {
+        return None;
+    }
+    whole(response).or_else(|| last_mentioned(tail, list)).or_else(|| short_text(response)).map(Cow::Borrowed)
 }
 
 fn floor_boundary(text: &str, mut at: usize) -> usize {

@@ -43,6 +43,7 @@ use std::borrow::Cow;
 use num_rational::BigRational;
 
 use crate::Grade;
+use crate::response::{Response, Said};
 use fuel::Fuel;
 use lex::Commas;
 use node::Node;
@@ -90,7 +91,7 @@ impl Answer {
                 return answer;
             }
         }
-        match find::answer(text, true) {
+        match find::answer(text.into(), true) {
             Some(found) if boxed || found.len() < text.trim().len() => Self::parse(&found),
             _ => Self::parse(text),
         }
@@ -251,25 +252,28 @@ fn doubly_escaped(text: &str) -> bool {
     runs > 0
 }
 
-/// The final answer of a response.
-pub fn find(response: &str) -> Option<Answer> {
-    find::answer(response, false).map(|text| Answer::parse(&text))
+/// The final answer in what a response says.
+pub fn find<'a>(said: impl Into<Said<'a>>) -> Option<Answer> {
+    find::answer(said.into(), false).map(|text| Answer::parse(&text))
 }
 
 /// The final answer of a response to a problem with this gold answer: where that has several parts, the response may
 /// give them in several boxes.
-pub fn find_like(gold: &Answer, response: &str) -> Option<Answer> {
-    find::answer(response, gold.is_list()).map(|text| Answer::parse(&text))
+pub fn find_like<'a>(gold: &Answer, said: impl Into<Said<'a>>) -> Option<Answer> {
+    find::answer(said.into(), gold.is_list()).map(|text| Answer::parse(&text))
 }
 
 /// Finds the answer of a response and judges it.
-pub fn grade(gold: &str, response: &str) -> Grade {
-    let (answer, correct) = judge(&Answer::gold(gold), response);
+pub fn grade<'a>(gold: &str, response: impl Into<Response<'a>>) -> Grade {
+    let (answer, correct) = judge(&Answer::gold(gold), response.into());
     Grade { answer: answer.map(|answer| answer.spelling()), correct }
 }
 
 /// The same for many responses. Answers that say the same get one spelling, that of the first of them.
-pub fn grade_all<R: AsRef<str>>(gold: &str, responses: impl IntoIterator<Item = R>) -> Vec<Grade> {
+pub fn grade_all<'a, R: Into<Response<'a>>>(
+    gold: &str,
+    responses: impl IntoIterator<Item = R>,
+) -> Vec<Grade> {
     let gold = Answer::gold(gold);
     let mut known: Vec<(String, Answer)> = Vec::new();
     let mut name = |answer: Answer| {
@@ -283,14 +287,14 @@ pub fn grade_all<R: AsRef<str>>(gold: &str, responses: impl IntoIterator<Item = 
         }
     };
     let grade = |response: R| {
-        let (answer, correct) = judge(&gold, response.as_ref());
+        let (answer, correct) = judge(&gold, response.into());
         Grade { answer: answer.map(&mut name), correct }
     };
     responses.into_iter().map(grade).collect()
 }
 
-fn judge(gold: &Answer, response: &str) -> (Option<Answer>, bool) {
-    let answer = find_like(gold, response);
+fn judge(gold: &Answer, response: Response<'_>) -> (Option<Answer>, bool) {
+    let answer = response.said().and_then(|said| find_like(gold, said));
     let correct = answer.as_ref().is_some_and(|answer| gold.equals(answer));
     (answer, correct)
 }

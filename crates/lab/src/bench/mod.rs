@@ -16,10 +16,12 @@ use std::sync::atomic::AtomicBool;
 
 use eager_core::method::Standing;
 use eager_core::{
-    Answers, Engine, Finish, Judged, Key, Method, Metrics, Outcome, Plan, Prefixes, Prompt, Pulse, Settings,
-    Token, Tree,
+    Answers, EndedPath, Engine, Finish, Judged, Key, Method, Metrics, Outcome, Plan, Prefixes, Prompt, Pulse,
+    Settings, Token, Tree,
 };
 use sha2::{Digest, Sha256};
+
+use eager_grade::response::{Extraction, Response};
 
 use crate::judge::{JudgeError, Kind};
 use crate::run::{Folder, RunError, Sample};
@@ -35,6 +37,8 @@ use passes::{Entry, PassLine, Place};
 pub struct Task {
     pub problem: Problem,
     pub prompt: Prompt,
+    /// How answers are found in the responses.
+    pub extraction: Arc<Extraction>,
     /// Nothing of it may be written in plain text: neither the problem nor responses, which quote it. Tokens are kept.
     pub secret: bool,
 }
@@ -49,9 +53,11 @@ pub struct Unspelled(pub String);
 
 impl Task {
     /// Methods that look at answers while they go on (ESC, until-right) get to read them.
-    pub fn new(problem: Problem, prompt: Prompt, spell: Speller) -> Self {
-        let answers = Reader { problem: problem.clone(), spell };
-        Task { problem, prompt: Prompt { answers: Some(Arc::new(answers)), ..prompt }, secret: false }
+    pub fn new(problem: Problem, prompt: Prompt, extraction: Extraction, spell: Speller) -> Self {
+        let extraction = Arc::new(extraction);
+        let answers = Reader { problem: problem.clone(), extraction: Arc::clone(&extraction), spell };
+        let prompt = Prompt { answers: Some(Arc::new(answers)), ..prompt };
+        Task { problem, prompt, extraction, secret: false }
     }
 
     /// Tells this problem, as it is put to this model, from all others: what a suite and a limit decide of its tree, and what
@@ -74,6 +80,7 @@ pub fn max_tokens<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> usize {
 /// Reads the answers out of sequences as the problem's judge finds them.
 struct Reader {
     problem: Problem,
+    extraction: Arc<Extraction>,
     spell: Speller,
 }
 
@@ -83,21 +90,30 @@ impl fmt::Debug for Reader {
     }
 }
 
-impl Answers for Reader {
-    fn answers(&self, paths: &[Vec<Token>]) -> Vec<Option<String>> {
-        // What cannot be read has no answer. The run ends for the same reason, when it comes to write its texts down.
-        let spelled: Result<Vec<String>, _> = paths.iter().map(|path| (self.spell)(path)).collect();
-        spelled.map_or_else(|_| vec![None; paths.len()], |responses| self.problem.judge.answers(&responses))
+impl Reader {
+    fn texts(&self, paths: &[EndedPath]) -> Option<Vec<String>> {
+        paths.iter().map(|path| (self.spell)(&path.tokens).ok()).collect()
     }
 
-    fn right(&self, paths: &[Vec<Token>]) -> Vec<bool> {
+    fn responses<'a>(&'a self, paths: &[EndedPath], texts: &'a [String]) -> Vec<Response<'a>> {
+        responses(&self.extraction, texts, paths.iter().map(|path| path.finish))
+    }
+}
+
+impl Answers for Reader {
+    fn answers(&self, paths: &[EndedPath]) -> Vec<Option<String>> {
+        // What cannot be read has no answer. The run ends for the same reason, when it comes to write its texts down.
+        let Some(texts) = self.texts(paths) else { return vec![None; paths.len()] };
+        self.problem.judge.answers(&self.responses(paths, &texts))
+    }
+
+    fn right(&self, paths: &[EndedPath]) -> Vec<bool> {
         // What cannot be judged is not right. The run ends for the same reason, when it comes to grade the whole tree.
-        let spelled: Option<Vec<String>> = paths.iter().map(|path| (self.spell)(path).ok()).collect();
-        let graded = spelled.and_then(|responses| self.problem.grade_all(&responses).ok());
-        graded.map_or_else(
-            || vec![false; paths.len()],
-            |graded| graded.iter().map(|grade| grade.correct == Some(true)).collect(),
-        )
+        let Some(texts) = self.texts(paths) else { return vec![false; paths.len()] };
+        match self.problem.grade_all(&self.responses(paths, &texts)) {
+            Ok(graded) => graded.iter().map(|grade| grade.correct == Some(true)).collect(),
+            Err(_) => vec![false; paths.len()],
+        }
     }
 }
 
@@ -331,19 +347,29 @@ fn texts(tree: &Tree, spell: &Speller) -> Result<Vec<String>, Unspelled> {
     tree.ids().map(|id| spell(&tree.path(id))).collect()
 }
 
+/// Texts with how they ended. What a limit or a method ended has an answer only where it says so.
+pub fn responses<'a>(
+    extraction: &'a Extraction,
+    texts: &'a [String],
+    finishes: impl Iterator<Item = Option<Finish>>,
+) -> Vec<Response<'a>> {
+    let ended = texts.iter().zip(finishes);
+    ended.map(|(text, finish)| extraction.response(text, finish == Some(Finish::Stop))).collect()
+}
+
 /// Grades every sequence of a tree.
 fn grade(task: &Task, tree: &Tree, texts: &[String], stop: &AtomicBool) -> Result<Outcome, BenchError> {
-    let verdicts = task.problem.grade_all_unless(texts, stop).map_err(|error| match error {
+    let responses = responses(&task.extraction, texts, tree.sequences().iter().map(|s| s.finish));
+    let verdicts = task.problem.grade_all_unless(&responses, stop).map_err(|error| match error {
         JudgeError::Stopped => BenchError::Stopped,
         error => BenchError::Judge { id: task.problem.id.clone(), error },
     })?;
-    // What a method gave up says nothing, even where it looks like an answer.
-    let given: Vec<bool> = tree.sequences().iter().map(|s| s.finish != Some(Finish::Halted)).collect();
     Ok(Outcome {
-        answers: verdicts.iter().zip(&given).map(|(v, &given)| v.answer.clone().filter(|_| given)).collect(),
-        correct: verdicts.iter().zip(&given).map(|(v, &given)| given && v.correct.unwrap_or(false)).collect(),
+        answers: verdicts.iter().map(|verdict| verdict.answer.clone()).collect(),
+        correct: verdicts.iter().map(|verdict| verdict.correct.unwrap_or(false)).collect(),
         weights: tree.weights(),
         halted: tree.halted(),
+        scores: verdicts.iter().filter_map(|verdict| verdict.score).collect(),
         tokens: tree.tokens_generated(),
     })
 }

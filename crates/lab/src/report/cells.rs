@@ -26,6 +26,8 @@ pub struct Score {
     /// Without the sequences that were given up: where there are none, `rate`.
     pub rate_unhalted: f64,
     pub halted: bool,
+    /// Mean of what the grader says, where it gives scores.
+    pub score: Option<f64>,
     pub sequences: f64,
     pub right: f64,
     pub tokens: f64,
@@ -57,6 +59,7 @@ impl Score {
             rate: outcome.pass_rate(),
             rate_unhalted: outcome.pass_rate_unhalted(),
             halted: outcome.halted.contains(&true),
+            score: outcome.score(),
             sequences,
             right: outcome.right() as f64,
             tokens: outcome.tokens as f64,
@@ -75,6 +78,7 @@ impl Score {
             rate: mean(|s| s.rate),
             rate_unhalted: mean(|s| s.rate_unhalted),
             halted: scores.iter().any(|s| s.halted),
+            score: scores.iter().any(|s| s.score.is_some()).then(|| mean(|s| s.score.unwrap_or(0.0))),
             sequences: mean(|s| s.sequences),
             right: mean(|s| s.right),
             tokens: mean(|s| s.tokens),

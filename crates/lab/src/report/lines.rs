@@ -39,6 +39,9 @@ pub struct Line {
     pub pass_rate: Option<Estimate>,
     /// Without the sequences that the method gave up; `None` where it gave up none.
     pub pass_rate_unhalted: Option<Estimate>,
+    /// Mean over problems of the grader's scores, where it gives them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<Estimate>,
     /// Sequences of one prompt.
     pub sequences: Option<Estimate>,
     /// Tokens of the whole suite.
@@ -128,6 +131,7 @@ impl Line {
             cons_at_k: share(|s| s.cons),
             pass_rate: share(|s| s.rate),
             pass_rate_unhalted: graded.iter().any(|s| s.halted).then(|| share(|s| s.rate_unhalted)).flatten(),
+            score: draws.share(&graded.iter().filter_map(|s| s.score).collect::<Vec<_>>()),
             sequences: mean(|s| s.sequences),
             tokens: mean(|s| s.tokens).map(|e| e.scaled(all.len() as f64)),
             tokens_distinct: mean(|s| s.distinct).map(|e| e.scaled(all.len() as f64)),

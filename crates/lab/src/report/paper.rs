@@ -185,6 +185,7 @@ fn is_papers(option: &str, value: &Value) -> bool {
         "deepconf-keep" => true,
         "cap" => value == "all",
         "adapt-to" => value == "saturated",
+        "extract" => value == "lenient",
         "thinking" => value == "on",
         "reasoning-effort" => value == "high",
         _ => matches!(value, Value::Null | Value::Bool(false)),

@@ -33,6 +33,7 @@ pub fn definitions(report: &Report) -> Vec<(&'static str, String)> {
                 ),
         ),
         ("pass rate", sentence(tables::RATE) + " Unhalted: " + tables::RATE_UNHALTED + "."),
+        ("answers", answers(report)),
         ("sequences", sentence(tables::SEQUENCES)),
         ("ties", sentence(tables::TIES) + " With several seeds, the average of the runs."),
         ("tokens", sentence(tables::TOKENS) + " With several seeds, the average of the runs."),
@@ -93,6 +94,37 @@ pub fn definitions(report: &Report) -> Vec<(&'static str, String)> {
         ));
     }
     all
+}
+
+/// What counted as an answer in these runs.
+fn answers(report: &Report) -> String {
+    let extract = |run: &Run| match run.manifest.parameters.options.get("extract") {
+        Some(Value::String(name)) => name.clone(),
+        _ => String::new(),
+    };
+    let kinds: BTreeSet<String> = report.runs.iter().map(extract).collect();
+    let told = |kind: &String| match kind.as_str() {
+        "strict" => {
+            "--extract strict: a box, a statement such as \"the answer is 5\", or a closed block of code, outside the \
+                     chain of thought."
+        }
+        "" => {
+            "Runs that do not record it were read by an earlier version, which also took a thought or the last number of a \
+               response that was cut off for an answer."
+        }
+        _ => {
+            "--extract lenient: what a response says outside its chain of thought; where the model ended it and says nothing \
+              plainer, its last number, line or program."
+        }
+    };
+    let mut told: Vec<&str> = kinds.iter().map(told).collect();
+    if report.runs.iter().any(|run| run.manifest.suite.name == "humaneval-plus") {
+        told.push(
+            "Programs that return the same on the base tests' inputs vote together; ESC, which decides while it decodes, \
+             compares their text.",
+        );
+    }
+    told.join(" ")
 }
 
 /// The command that makes a run again, as far as its manifest says.

@@ -15,6 +15,7 @@ pub const PASS: &str = "share of problems with at least one correct sequence";
 pub const CONS: &str = "share of problems whose majority answer is correct";
 pub const RATE: &str = "mean over problems of the share of correct sequences; one that was given up is wrong";
 pub const RATE_UNHALTED: &str = "the same without the sequences that were given up";
+pub const SCORE: &str = "mean over problems of the grader's score";
 pub const SEQUENCES: &str = "mean number of sequences of a problem";
 pub const TOKENS: &str = "tokens decoded for the whole suite, shared beginnings once";
 pub const DISTINCT: &str = "tokens had each distinct prefix of a problem's sequences been decoded once";
@@ -67,13 +68,14 @@ pub fn every_setting(report: &Report) -> Option<Table> {
         entries.extend(measured_entries(report, line));
         Row::of(entries)
     };
-    Some(Table {
+    let table = Table {
         title: "Every setting".to_owned(),
         columns,
         rows: lines.iter().map(row).collect(),
         sortable: true,
         ..Table::default()
-    })
+    };
+    Some(drop_empty_columns(table))
 }
 
 fn performance(report: &Report, at: usize) -> Table {
@@ -141,6 +143,7 @@ fn measured() -> Vec<Column> {
         Column::number("ties", TIES, None),
         Column::number("pass rate", RATE, Some(Better::More)),
         Column::number("unhalted", RATE_UNHALTED, None),
+        Column::number("score", SCORE, Some(Better::More)),
         Column::number("sequences", SEQUENCES, None),
         Column::number("tokens", TOKENS, Some(Better::Less)),
         Column::number("distinct", DISTINCT, None),
@@ -164,6 +167,7 @@ fn measured_entries(report: &Report, line: &Line) -> Vec<Entry> {
         ties_entry(line),
         Entry::estimate(line.pass_rate, share).quoting(quoted(|q| q.pass_rate), two),
         Entry::estimate(line.pass_rate_unhalted, share),
+        Entry::estimate(line.score, share),
         Entry::estimate(line.sequences, decimal).quoting(quoted(|q| q.sequences), decimal),
         Entry::estimate(line.tokens, count).quoting(quoted(|q| q.tokens), as_printed),
         Entry::estimate(line.tokens_distinct, count),

@@ -45,6 +45,9 @@ pub struct SampleSequence {
     pub answer: Option<String>,
     /// `None` where the right answer is not known.
     pub correct: Option<bool>,
+    /// From 0 to 1, where the grader gives scores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
     /// What its vote counts; 1 where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<f32>,
@@ -73,6 +76,7 @@ impl Sample {
                 text,
                 answer: graded.answers[id.0].clone(),
                 correct: known.then_some(graded.correct[id.0]),
+                score: graded.scores.get(id.0).copied(),
                 weight: sequence.weight,
             }
         };
@@ -95,6 +99,7 @@ impl Sample {
             correct: self.sequences.iter().map(|s| s.correct.unwrap_or(false)).collect(),
             weights: self.weights(),
             halted: self.sequences.iter().map(|s| s.finish == Some(Finish::Halted)).collect(),
+            scores: self.sequences.iter().filter_map(|s| s.score).collect(),
             tokens: self.sequences.iter().map(|s| s.tokens.len()).sum(),
         }
     }

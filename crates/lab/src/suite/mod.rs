@@ -29,6 +29,7 @@ mod template;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use eager_grade::response::Response;
 use sha2::{Digest, Sha256};
 
 use crate::judge::{Graded, Judge, JudgeError, Kind};
@@ -144,14 +145,18 @@ impl Suite {
 
 impl Problem {
     /// Judges all responses of a prompt; the verdicts come in their order.
-    pub fn grade_all(&self, responses: &[String]) -> Result<Vec<Graded>, JudgeError> {
-        self.judge.grade_all(responses)
+    pub fn grade_all<'a, R>(&self, responses: &'a [R]) -> Result<Vec<Graded>, JudgeError>
+    where
+        &'a R: Into<Response<'a>>,
+    {
+        let responses: Vec<Response<'_>> = responses.iter().map(Into::into).collect();
+        self.judge.grade_all_unless(&responses, &AtomicBool::new(false))
     }
 
     /// The same, unless `stop` becomes true before it is done.
     pub fn grade_all_unless(
         &self,
-        responses: &[String],
+        responses: &[Response<'_>],
         stop: &AtomicBool,
     ) -> Result<Vec<Graded>, JudgeError> {
         self.judge.grade_all_unless(responses, stop)

@@ -41,6 +41,8 @@ fn a_program_of_the_users_is_told_the_whole_line() {
     let verdicts: Vec<_> = graded.iter().map(|g| (g.correct, g.answer.as_deref())).collect();
     let (yes, no) = ((Some(true), Some("yes")), (Some(false), Some("no")));
     assert_eq!(verdicts, [yes, no, yes, no]);
+    let scores: Vec<_> = graded.iter().map(|g| g.score).collect();
+    assert_eq!(scores, [Some(1.0), Some(0.0), Some(1.0), Some(0.0)]);
     let log = fs::read_to_string(log).unwrap();
     assert_eq!(log.lines().count(), 3, "equal responses are judged once: {log}");
     assert!(log.contains(r#""hint":"y""#), "{log}");
@@ -65,7 +67,7 @@ fn a_judge_that_takes_long_can_be_stopped() {
     fs::write(&path, r#"{"problem": "?"}"#).unwrap();
     let suite = open(&Request { suite: path.to_str().unwrap().to_owned(), ..asked("sleep 19; echo 1") });
     let (stop, start) = (AtomicBool::new(true), Instant::now());
-    let error = suite.problems[0].grade_all_unless(&["a".to_owned()], &stop).unwrap_err();
+    let error = suite.problems[0].grade_all_unless(&["a".into()], &stop).unwrap_err();
     assert!(matches!(error, JudgeError::Stopped), "{error}");
     assert!(start.elapsed() < Duration::from_secs(10));
 }
@@ -102,6 +104,44 @@ fn programs_are_judged_by_their_tests() {
     assert!(answer.ends_with("return x + y"), "{answer:?}");
     assert!(graded[1].answer == graded[0].answer && graded[4].answer == graded[0].answer);
     assert_ne!(graded[2].answer, graded[0].answer);
+}
+
+#[test]
+fn programs_that_do_the_same_vote_together() {
+    if source::file("HumanEvalPlus-v0.1.10.jsonl.gz").is_err() {
+        println!("skipped: {} names no folder with HumanEval+", source::VARIABLE);
+        return;
+    }
+    // `truncate_number`: the decimal part of a number.
+    let request =
+        Request { only: vec!["HumanEval/2".to_owned()], unsafe_code: true, ..Request::new("humaneval-plus") };
+    let suite = open(&request);
+    if let Err(error) = suite.prepare() {
+        println!("skipped: {error}");
+        return;
+    }
+    let body =
+        |lines: &str| format!("```python\ndef truncate_number(number: float) -> float:\n    {lines}\n```\n");
+    let responses = [
+        body("return number % 1.0"),
+        body("whole = int(number)\n    return number - whole"),
+        body("import math\n    return math.modf(number)[0]"),
+        body("return number"),
+        body("return 1.0 * number"),
+        body("raise ValueError(number)"),
+        body("return no_such_name"),
+        "I cannot.".to_owned(),
+    ];
+    let graded = suite.problems[0].grade_all(&responses).unwrap();
+    let correct: Vec<_> = graded.iter().map(|graded| graded.correct.unwrap()).collect();
+    assert_eq!(correct, [true, true, true, false, false, false, false, false]);
+    let answers: Vec<_> = graded.iter().map(|graded| graded.answer.as_deref()).collect();
+    // The first program stands for all that do the same.
+    assert!(answers[0].unwrap().ends_with("return number % 1.0"), "{answers:?}");
+    assert_eq!([answers[1], answers[2]], [answers[0]; 2]);
+    assert!(answers[3].unwrap().ends_with("return number") && answers[4] == answers[3], "{answers:?}");
+    // What returns nothing has no vote.
+    assert_eq!(answers[5..], [None; 3]);
 }
 
 /// A run is not taken up with another judge, nor with other tests for the same one.

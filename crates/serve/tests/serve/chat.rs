@@ -268,3 +268,33 @@ async fn models_and_health() {
     service.ask("/v1/chat/completions", &chat(HARD, json!({"max_tokens": 5}))).await;
     service.until("eager_tokens_decoded_total", |decoded| decoded == 5).await;
 }
+
+/// The same thoughts, opened by the response and by the prompt, and broken off by a limit and by a stop string.
+#[tokio::test]
+async fn a_thought_is_no_answer() {
+    let service = Service::start();
+    let asked = |more: Value| {
+        let mut body =
+            json!({"model": "acorn", "temperature": 0, "n": 2, "eager": {"method": "full-parallel"}});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let question = format!("<|im_start|>user\n{EASY}<|im_end|>\n<|im_start|>assistant\n");
+    for prompt in [question.clone(), format!("{question}<think>\n")] {
+        for (more, finish, answer) in [
+            (json!({}), "stop", json!("24247")),
+            (json!({"max_tokens": 20}), "length", json!(null)),
+            (json!({"stop": "</think>"}), "stop", json!(null)),
+        ] {
+            let mut body = asked(more);
+            body["prompt"] = json!(prompt);
+            let told = service.ask("/v1/completions", &body).await;
+            let text = told["choices"][0]["text"].as_str().unwrap().to_owned();
+            assert!(text.contains('='), "{text}");
+            let votes = told["eager"]["votes"][0].as_array().unwrap().len();
+            let choice = &told["eager"]["choices"][0];
+            assert_eq!((&choice["finish"], &choice["answer"]), (&json!(finish), &answer), "{body}: {text}");
+            assert_eq!(votes == 0, answer.is_null(), "{body}");
+        }
+    }
+}

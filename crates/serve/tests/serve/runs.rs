@@ -34,9 +34,8 @@ fn write_of(folder: &Path, id: &str, suite: &str) -> Sample {
     let graded = Outcome {
         answers: tree.ids().map(|id| Some(format!("{}", id.0 / 2))).collect(),
         correct: vec![false; tree.len()],
-        weights: Vec::new(),
-        halted: Vec::new(),
         tokens: tree.tokens_generated(),
+        ..Outcome::default()
     };
     let manifest = Manifest {
         format: FORMAT,

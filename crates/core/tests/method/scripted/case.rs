@@ -6,8 +6,8 @@ use std::sync::Arc;
 use eager_core::budget::SURPLUS;
 use eager_core::strategy::{CapRule, Preference};
 use eager_core::{
-    Answers, DeepConfOptions, EscOptions, Finish, Forking, Judged, Method, Plan, Prompt, Regrowing, Sampling,
-    Settings, SurplusLimit, Token, Tree, Watch,
+    Answers, DeepConfOptions, EndedPath, EscOptions, Finish, Forking, Judged, Method, Plan, Prompt,
+    Regrowing, Sampling, Settings, SurplusLimit, Token, Tree, Watch,
 };
 use proptest::prelude::*;
 
@@ -34,12 +34,12 @@ pub struct Case {
 struct LastToken;
 
 impl Answers for LastToken {
-    fn answers(&self, paths: &[Vec<Token>]) -> Vec<Option<String>> {
-        paths.iter().map(|path| answer(path).map(|token| token.to_string())).collect()
+    fn answers(&self, paths: &[EndedPath]) -> Vec<Option<String>> {
+        paths.iter().map(|path| answer(&path.tokens).map(|token| token.to_string())).collect()
     }
 
-    fn right(&self, paths: &[Vec<Token>]) -> Vec<bool> {
-        paths.iter().map(|path| is_answer(path)).collect()
+    fn right(&self, paths: &[EndedPath]) -> Vec<bool> {
+        paths.iter().map(|path| is_answer(&path.tokens)).collect()
     }
 }
 
