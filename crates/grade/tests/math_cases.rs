@@ -220,20 +220,34 @@ fn percent_units_money_bases() {
         ),
         (
             &[
-                "35",
                 "35 cm",
                 r"35\text{ cm}",
                 r"35\,\text{cm}",
                 r"35 \mathrm{~cm}",
-                r"35\mbox{ cm}^2",
-                "35 cm^2",
-                r"35\text{ square units}",
-                "35 apples",
-                r"35\ \text{ways}",
-                "35 miles per hour",
+                "35 centimeters",
+                "350 mm",
+                "0.35 m",
             ],
-            &["36 cm"],
+            &["36 cm", "35 m", "35 kg", r"35\mbox{ cm}^2", "35 miles per hour"],
         ),
+        // A unit on one side only is forgiven, and what is counted is no unit.
+        (&["35", "35 cm"], &["36 cm", "36"]),
+        (&["35", r"35\mbox{ cm}^2"], &[]),
+        (&["35", r"35\text{ square units}", "35 apples", r"35\ \text{ways}"], &["36 apples"]),
+        (&["35", "35 miles per hour"], &[]),
+        (&[r"35\mbox{ cm}^2", "35 cm^2", "35 cm²", "35 square centimeters"], &["35 cm^3", "350 mm^2"]),
+        (&["35 miles per hour", "35 mph", r"35\text{ mi}/\text{h}"], &["35 km/h", "35 miles"]),
+        (&["10 km"], &["10 miles", "10 m", "10 kg"]),
+        (&["100 cm", "1 m", "1 meter", r"1\text{ m}", "0.001 km"], &["1 cm", "100 m"]),
+        (&["2 hours", "120 minutes", "120 min", "2 h"], &["2 minutes"]),
+        (&["5 min", "300 s", "5 minutes"], &["5 s"]),
+        (&["3 dollars", "300 cents"], &["3 cents", "3 euros"]),
+        // Words that change a number are no units.
+        (&["24", "2 dozen", r"2\text{ dozen}"], &["2", "2 tenths"]),
+        (&["0.7", "7 tenths", r"7\text{ tenths}"], &["7", "70 tenths"]),
+        (&["2000000000", "2 bn", "2 billion", "2000 million"], &["2", "2 million"]),
+        (&["2000000 m", "2 million meters", "2000 km"], &["2 million km"]),
+        (&["5", "5 fifth graders"], &["1"]),
         (
             &["18.90", r"\$18.90", "$18.90", r"\$18.9", "18.9 dollars", r"18.90\text{ dollars}", "€18.90"],
             &["18.95"],
@@ -402,14 +416,7 @@ fn names_labels_and_dress() {
 fn what_stands_after_a_value() {
     check(&[
         (
-            &[
-                "50",
-                r"50\text{ m s}^{-1}",
-                r"50 \mathrm{~km} / \mathrm{h}",
-                r"50\ \mathrm{kg}\cdot\mathrm{m}/\mathrm{s}^2",
-                r"50^\circ \mathrm{C}",
-                r"50\text{ different ways}",
-            ],
+            &["50", r"50\text{ different ways}", r"50\text{ ways}"],
             &[
                 r"50\text{ or 60}",
                 r"50\text{ (or 60)}",
@@ -427,6 +434,14 @@ fn what_stands_after_a_value() {
                 r"50\text{ thousand}",
             ],
         ),
+        (&[r"50\text{ m s}^{-1}", r"50 \mathrm{~m} / \mathrm{s}"], &[r"50 \mathrm{~km} / \mathrm{h}"]),
+        (
+            &[r"50\ \mathrm{kg}\cdot\mathrm{m}/\mathrm{s}^2", r"50\text{ N}"],
+            &[r"50\text{ kg}", r"50^\circ \mathrm{C}"],
+        ),
+        (&["50", r"50\ \mathrm{kg}\cdot\mathrm{m}/\mathrm{s}^2"], &[]),
+        (&["50", r"50^\circ \mathrm{C}"], &[]),
+        (&[r"50^\circ \mathrm{C}"], &[r"50^\circ\mathrm{F}"]),
         (&["5000000", r"\$5\text{ million}", "5 million", r"5\text{ million dollars}"], &["5", "500000"]),
         (&[r"3\pmod 7", r"x\equiv3\pmod{7}", "3"], &[r"4\pmod7"]),
         (&[r"3\pmod 7", r"3 \pmod{7}"], &[r"3\pmod 8"]),
@@ -608,6 +623,22 @@ fn answers_in_responses() {
         .filter(|(gold, response, expected)| math::grade(gold, *response).correct != *expected)
         .collect();
     assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn units_are_found_in_prose() {
+    for (gold, response, correct) in [
+        ("10 km", "The answer is 10 miles.", false),
+        ("10 km", "So it is 10 kilometers.", true),
+        ("10 km", "So it is 10.", true),
+        ("10", "So it is 10 miles.", true),
+        ("10 km", "In all there are 10 in a row.", true),
+        ("1 m", "It is 100 cm long.", true),
+        ("24", "He has 2 dozen.", true),
+    ] {
+        assert_eq!(math::grade(gold, response).correct, correct, "{gold} {response}");
+    }
+    assert_eq!(math::grade("", "She pays 18 dollars in all.").answer.as_deref(), Some("18 dollars"));
 }
 
 #[test]

@@ -4,14 +4,14 @@
 //! regardless of order, tuples in order, intervals with their ends, matrices cell by cell, equations up to a constant
 //! factor, descriptions of real sets by their members ([`super::sets`]). Where the kinds differ, one may still say what
 //! the other does: `x = 5` and `5`, `1 \pm 2` and `3, -1`, `(1, 2)` and `1, 2`.
-//! Units are not compared: a unit left out, or spelled in another way, is more often met than a wrong one.
-//! Two that contradict each other are: morning and afternoon, and the modulus of a residue.
+//! A unit on one side only says nothing; two that do not convert into each other ([`super::units`]) or contradict each
+//! other, as morning and afternoon do, say different things.
 
 use super::{
     fuel::Fuel,
     matrix,
     node::{Fence, Node, Operator},
-    scalar, sets, text, words,
+    scalar, sets, text, units, words,
 };
 
 pub(super) fn same(a: &Node, b: &Node, fuel: &Fuel) -> bool {
@@ -23,10 +23,16 @@ pub(super) fn same(a: &Node, b: &Node, fuel: &Fuel) -> bool {
     }
     let (a, b) = (simplify(a), simplify(b));
     match (&a, &b) {
-        (Node::Measured { unit: first, .. }, Node::Measured { unit: second, .. })
-            if words::contradict(first, second) =>
+        (Node::Measured { value: left, unit: first }, Node::Measured { value: right, unit: second }) => {
+            !words::contradict(first, second) && same_measure((left, first), (right, second), fuel)
+        }
+        (Node::Measured { value, unit }, other) | (other, Node::Measured { value, unit })
+            if let Some((number, letter)) = lettered(other) =>
         {
-            false
+            match units::conversion(unit, letter) {
+                units::Conversion::Unknown => same(value, other, fuel),
+                _ => same_measure((value, unit), (&number, letter), fuel),
+            }
         }
         (Node::Measured { value, .. }, other) | (other, Node::Measured { value, .. }) => {
             same(value, other, fuel)
@@ -39,6 +45,29 @@ pub(super) fn same(a: &Node, b: &Node, fuel: &Fuel) -> bool {
         }
         _ => collections(&a, &b, fuel),
     }
+}
+
+/// Values in their units.
+fn same_measure((left, from): (&Node, &str), (right, to): (&Node, &str), fuel: &Fuel) -> bool {
+    match units::conversion(from, to) {
+        units::Conversion::Different => false,
+        // In base units on both sides: so it does not matter which side is which.
+        units::Conversion::Exact(one, other) if one != other => {
+            let base = |value: &Node, factor| {
+                Node::Product(vec![value.clone(), Node::Number { value: factor, decimal: false }])
+            };
+            left.is_scalar() && right.is_scalar() && same(&base(left, one), &base(right, other), fuel)
+        }
+        _ => same(left, right, fuel),
+    }
+}
+
+/// A number with a letter behind it, which is the symbol of a unit where the other side has one: `5 m`.
+fn lettered(node: &Node) -> Option<(Node, &str)> {
+    let Node::Product(factors) = node else { return None };
+    let (Node::Symbol(letter), numbers) = factors.split_last()? else { return None };
+    let number = Node::product(numbers.to_vec());
+    (number.is_scalar() && number.symbols().is_empty()).then_some((number, letter))
 }
 
 /// Are both sets of real numbers, of which one is described rather than listed?

@@ -8,7 +8,7 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use super::{lex::leading, words};
+use super::{lex::leading, units::Unit, words};
 use crate::{boxed, response::Said};
 
 /// How much of the end of a response is searched for an answer that is not in a box, in bytes.
@@ -176,11 +176,11 @@ fn chain<'a>(text: &'a str, formulas: &[Formula]) -> &'a str {
         }
         last = next;
     }
-    with_percent(text, formulas[0].outer.start..last.outer.end)
+    with_unit(text, formulas[0].outer.start..last.outer.end)
 }
 
-/// The slice, and the percent sign or word after it.
-fn with_percent(text: &str, span: Range<usize>) -> &str {
+/// The slice, and the percent sign or the unit after it.
+fn with_unit(text: &str, span: Range<usize>) -> &str {
     let rest = &text[span.end..];
     let sign = rest.trim_start();
     let blank = rest.len() - sign.len();
@@ -190,8 +190,23 @@ fn with_percent(text: &str, span: Range<usize>) -> &str {
     let word = leading(sign, |c| c.is_ascii_alphabetic());
     match words::word(word) {
         Some(super::lex::Token::Percent) => &text[span.start..span.end + blank + word.len()],
+        _ if blank > 0 && !rest[..blank].contains('\n') => {
+            text[span.start..span.end + blank + counted_length(sign)].trim_end()
+        }
         _ => &text[span],
     }
+}
+
+/// How much of what follows a number and a blank belongs to it: words that make another number of it, and a unit.
+fn counted_length(text: &str) -> usize {
+    let mut length = 0;
+    while let Some((_, _, rest)) = words::scale(&text[length..]) {
+        length = text.len() - rest.len();
+    }
+    let word = leading(&text[length..], |c| c.is_ascii_alphabetic());
+    // A letter by itself, and "in", are more often something else.
+    let unit = if word.len() > 1 && word != "in" { Unit::leading(&text[length..]) } else { None };
+    length + unit.map_or(0, |(_, unit)| unit)
 }
 
 /// A formula with its delimiters.
@@ -259,9 +274,9 @@ fn last_mentioned(text: &str, list: bool) -> Option<&str> {
                 }
                 first -= 1;
             }
-            Some(with_percent(text, formulas[first].outer.start..formula.outer.end))
+            Some(with_unit(text, formulas[first].outer.start..formula.outer.end))
         }
-        _ => number.map(|span| with_percent(text, alternatives(text, span, list))),
+        _ => number.map(|span| with_unit(text, alternatives(text, span, list))),
     }
 }
 
@@ -291,7 +306,7 @@ fn alternatives(text: &str, last: Range<usize>, list: bool) -> Range<usize> {
 fn first_number(text: &str) -> Option<&str> {
     let sign = leading(text, |c| "-−+".contains(c)).len();
     let length = number_length(&text[sign..])?;
-    Some(with_percent(text, 0..sign + length))
+    Some(with_unit(text, 0..sign + length))
 }
 
 /// The last number that stands by itself, as `2/3` or `-1,234.5`, not as the `2` of `AZ2`.

@@ -237,15 +237,17 @@ impl<'a> Lexer<'a> {
         let rest = self.rest();
         let run = leading(rest, |c| c.is_ascii_alphabetic());
         self.arguments = self.arguments.saturating_sub(1);
-        if let Some(token) = words::word(run) {
-            return self.push(token, run.len());
-        }
         let after_value = matches!(
             self.last(),
             Some(Token::Number(_) | Token::Close(_) | Token::Degree | Token::Percent | Token::Constant(_))
         );
+        // `5 min` takes a while; `5 min(2, 3)` is a number.
+        let minutes = run == "min" && after_value && !rest[run.len()..].starts_with(['(', '{', '_', '\\']);
+        if let Some(token) = words::word(run).filter(|_| !minutes) {
+            return self.push(token, run.len());
+        }
         let length = words::unit_length(rest);
-        if after_value && words::is_unit(run, self.gap) && words::is_harmless(&rest[..length]) {
+        if after_value && (minutes || words::is_unit(run, self.gap)) && words::is_harmless(&rest[..length]) {
             return self.push(Token::Unit(rest[..length].into()), length);
         }
         let indexed = rest[1..].starts_with('_');

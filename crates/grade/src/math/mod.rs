@@ -36,6 +36,7 @@ mod real;
 mod scalar;
 mod sets;
 mod text;
+mod units;
 mod words;
 
 use std::borrow::Cow;
@@ -115,10 +116,14 @@ impl Answer {
     /// A spelling for counting votes: equal spellings are equal answers, and plain numbers that are equal have one
     /// spelling. Other equal answers may still be spelled differently; [`Answer::equals`] tells.
     pub fn spelling(&self) -> String {
-        match &self.exact {
-            Some(value) => value.to_string(),
-            None if self.text.len() > HUGE => self.text.clone(),
-            None => text::compact(&self.text),
+        match (&self.exact, &self.node) {
+            (Some(value), _) => value.to_string(),
+            (None, Node::Measured { value, unit }) if matches!(**value, Node::Number { .. }) => {
+                let number = exact::value(value, &Fuel::full());
+                number.map_or_else(|| text::compact(&self.text), |number| format!("{number} {}", unit.trim()))
+            }
+            (None, _) if self.text.len() > HUGE => self.text.clone(),
+            (None, _) => text::compact(&self.text),
         }
     }
 

@@ -376,17 +376,18 @@ impl<'a> Parser<'a> {
                 }
                 Some(Token::Text(words)) if self.ends_value(&node) => {
                     self.next += 1;
-                    if self.accept(&Token::Caret) {
-                        self.deeper(Self::exponent)?;
-                    }
-                    // `\mathrm{m} / \mathrm{s}` is one unit; its first part names it.
-                    while matches!(self.peek(), Some(Token::Divide | Token::Times)) {
-                        self.next += 2;
-                        if self.accept(&Token::Caret) {
-                            self.deeper(Self::exponent)?;
+                    let mut unit = words.to_string();
+                    self.unit_exponent(&mut unit)?;
+                    // `\mathrm{m} / \mathrm{s}` is one unit.
+                    while let Some(token @ (Token::Divide | Token::Times)) = self.peek() {
+                        unit.push(if *token == Token::Divide { '/' } else { '*' });
+                        if let Some(Token::Text(words)) = self.peek_at(1).map(|placed| &placed.token) {
+                            unit.push_str(words);
                         }
+                        self.next += 2;
+                        self.unit_exponent(&mut unit)?;
                     }
-                    measured(node, words)
+                    measured(node, &unit)
                 }
                 Some(Token::Caret) => {
                     self.next += 1;
@@ -396,6 +397,22 @@ impl<'a> Parser<'a> {
             };
         }
         Err(self.unexpected("fewer operators after one value"))
+    }
+
+    /// The exponent of a unit that is given in words: `\text{cm}^2`.
+    fn unit_exponent(&mut self, unit: &mut String) -> Result<(), ParseError> {
+        if self.accept(&Token::Caret) {
+            match self.deeper(Self::exponent)? {
+                Node::Number { value, .. } => unit.push_str(&format!("^{{{value}}}")),
+                Node::Negative(inner) => {
+                    if let Node::Number { value, .. } = *inner {
+                        unit.push_str(&format!("^{{-{value}}}"));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Words after a value are its unit where nothing but the end of the item follows.
@@ -461,12 +478,16 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// A value and its unit, or the number that a word such as `million` makes of it.
-fn measured(value: Node, unit: &str) -> Node {
-    match words::scale(unit) {
-        Some(scale) => Node::Product(vec![value, Node::integer(scale)]),
-        None => Node::Measured { value: Box::new(value), unit: unit.into() },
+/// A value and its unit, or the number that words such as `million` make of it.
+fn measured(mut value: Node, unit: &str) -> Node {
+    let mut rest = unit;
+    // `5 hundred thousand million` is as far as anybody counts.
+    for _ in 0..3 {
+        let Some((over, under, after)) = words::scale(rest) else { break };
+        value = Node::Product(vec![value, Node::integer(over).over(Node::integer(under))]);
+        rest = after;
     }
+    if rest.is_empty() { value } else { Node::Measured { value: Box::new(value), unit: rest.into() } }
 }
 
 fn quotient(over: Vec<Node>, under: Vec<Node>) -> Node {

@@ -301,11 +301,11 @@ pub(super) fn base(subscript: &str) -> Option<u32> {
 }
 
 /// Units short enough to be taken for a product of symbols.
-const SHORT_UNITS: [&str; 52] = [
+const SHORT_UNITS: [&str; 61] = [
     "mm", "cm", "dm", "km", "nm", "in", "ft", "yd", "mi", "mg", "kg", "lb", "lbs", "oz", "ml", "mL", "sec",
     "secs", "min", "mins", "hr", "hrs", "ms", "Hz", "kHz", "mph", "kph", "kmh", "rad", "rads", "cents",
     "cent", "usd", "USD", "sq", "pts", "days", "day", "way", "ways", "men", "cm²", "feet", "inch", "mol",
-    "rpm", "AM", "PM", "th", "st", "nd", "rd",
+    "rpm", "AM", "PM", "th", "st", "nd", "rd", "bn", "mn", "tn", "yr", "yrs", "gal", "kJ", "kW", "kPa",
 ];
 
 /// Is this run of letters after a number what the number counts?
@@ -340,18 +340,34 @@ pub(super) fn unit_length(text: &str) -> usize {
     }
 }
 
-/// Words that a number counts in: `5 million` is a number, not five of something.
-pub(super) fn scale(unit: &str) -> Option<i64> {
-    let first = leading(unit.trim_start(), char::is_alphabetic).to_ascii_lowercase();
-    Some(match first.strip_suffix('s').unwrap_or(&first) {
-        "dozen" => 12,
-        "hundred" => 100,
-        "thousand" => 1000,
-        "million" => 1_000_000,
-        "billion" => 1_000_000_000,
-        "trillion" => 1_000_000_000_000,
+/// Words that a number counts in, above and below the bar, and what follows: `5 million` is a number, not five of
+/// something.
+pub(super) fn scale(unit: &str) -> Option<(i64, i64, &str)> {
+    let unit = unit.trim_start();
+    let first = leading(unit, char::is_alphabetic);
+    let rest = unit[first.len()..].trim_start();
+    let lower = first.to_ascii_lowercase();
+    let (over, under) = match lower.strip_suffix('s').unwrap_or(&lower) {
+        "dozen" => (12, 1),
+        "hundred" => (100, 1),
+        "thousand" => (1000, 1),
+        "million" | "mn" => (1_000_000, 1),
+        "billion" | "bn" => (1_000_000_000, 1),
+        "trillion" | "tn" => (1_000_000_000_000, 1),
+        "fifth" => (1, 5),
+        "sixth" => (1, 6),
+        "seventh" => (1, 7),
+        "eighth" => (1, 8),
+        "ninth" => (1, 9),
+        "tenth" => (1, 10),
+        "hundredth" => (1, 100),
+        "thousandth" => (1, 1000),
+        "millionth" => (1, 1_000_000),
         _ => return None,
-    })
+    };
+    // `5 fifth graders` are five.
+    let counts = under == 1 || lower.ends_with('s') || rest.is_empty();
+    counts.then_some((over, under, rest))
 }
 
 /// Do the words after a value leave it as it is, as a unit or a remark does? Words that take it back, offer another
@@ -389,8 +405,7 @@ const CHANGING: [&str; 17] = [
     "minus",
 ];
 
-/// Do these say different things of one value: before noon and after it, or modulo 7 and modulo 8? Other units are not
-/// compared.
+/// Do these say different things of one value: before noon and after it, or modulo 7 and modulo 8?
 pub(super) fn contradict(a: &str, b: &str) -> bool {
     let said = |unit: &str| {
         let letters: String = unit.chars().filter(char::is_ascii_alphanumeric).collect();
