@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::error::RemoteError;
 use crate::seats::{Claim, Seats};
-use crate::server::Server;
+use crate::server::{PrefixSharing, Server};
 
 pub(crate) struct Fleet {
     /// Never empty.
@@ -101,9 +101,9 @@ impl Fleet {
         self.replicas[at].open -= 1;
     }
 
-    /// Can it copy what it has computed of one sequence for another?
-    pub fn copies(&self, at: usize) -> bool {
-        self.replicas[at].server.seats > 0
+    /// When its forks find what was generated before them.
+    pub fn sharing(&self, at: usize) -> PrefixSharing {
+        self.replicas[at].server.sharing()
     }
 
     /// A slot of the server for a sequence, where it lets us choose.

@@ -4,16 +4,28 @@
 //! sequences. A step that must wait is held, with all that arrives after it: its stream goes on, because mostly the
 //! sampled token is what the strategy takes in the end. Closing it would also make the place where the sequence is taken
 //! up again, and with it the seed, a matter of timing.
+//!
+//! At a fork the request that is running goes on with whichever of the two sequences took the token that it sampled, and only
+//! the other one needs a request. Where the server lets the other find the common beginning only after the running request
+//! has ended, that request is ended if the beginning is long, and both sequences are taken up from the server's cache.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use eager_core::{Decoded, Finish, Grove, Next, SeqId, Token};
 
 use crate::dialect::Step;
 use crate::seats::WORTH_A_COPY;
+use crate::server::PrefixSharing;
 use crate::stream::Errand;
 use crate::traffic::Origin;
+
+/// A request that has generated fewer tokens than this is not ended for a fork: computing them as a prompt takes a server one
+/// step or two, and ending a request and taking it up again takes as long. Reckoned, not measured.
+const WORTH_A_RESTART: usize = 128;
+/// Longest wait for the end of a request that the server was told to end.
+pub(crate) const ENDING: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Plot {
@@ -31,6 +43,10 @@ struct Slot {
     id: SeqId,
     /// The stream that decodes it.
     stream: Option<u64>,
+    /// The position of its stream's first token.
+    began: usize,
+    /// A request of which the server must have reached the end before this sequence gets one, and how long that is waited for.
+    held: Option<(u64, Instant)>,
     /// Steps that have arrived and are not decided yet.
     arrived: VecDeque<Step>,
     /// Its first step was told to wait, and nothing has moved since.
@@ -61,6 +77,10 @@ impl Trouble {
 pub(crate) enum Parting {
     /// The sequence went another way: hang up.
     Close(u64),
+    /// Have the server end it, and wait until it has: then its tokens are in the cache for those that go on from them.
+    End(u64),
+    /// It goes on for another slot's sequence.
+    Pass(u64, usize),
     /// The sequence has ended where the server ends it too: it may say goodbye.
     Release(u64),
 }
@@ -102,7 +122,8 @@ impl Plot {
     pub fn thirsty(&self, now: Instant) -> Vec<usize> {
         let needs = |slot: &Slot| {
             let rests = slot.trouble.until.is_some_and(|until| until > now);
-            !slot.finished && slot.stream.is_none() && slot.arrived.is_empty() && !rests
+            let is_held = slot.held.is_some_and(|(_, until)| until > now);
+            !slot.finished && slot.stream.is_none() && slot.arrived.is_empty() && !rests && !is_held
         };
         let mut thirsty: Vec<usize> = (0..self.slots.len()).filter(|&i| needs(&self.slots[i])).collect();
         thirsty.sort_by_key(|&slot| self.rank(slot));
@@ -113,8 +134,8 @@ impl Plot {
     pub fn send(&mut self, slot: usize, number: u64, name: String) -> Errand {
         let tokens = self.tokens(slot);
         let slot = &mut self.slots[slot];
-        slot.stream = Some(number);
         let (settings, sequence) = (self.grove.settings(), self.grove.tree().get(slot.id));
+        (slot.stream, slot.began, slot.held) = (Some(number), sequence.len(), None);
         let origin = match (sequence.len(), sequence.parent, sequence.tokens.len()) {
             (0, ..) => Origin::Prompt,
             // All it has of its own is the token that it was forked for.
@@ -166,67 +187,124 @@ impl Plot {
         self.slots[slot].stream = None;
     }
 
+    /// A request has ended: its tokens are in the server's cache.
+    pub fn ended(&mut self, stream: u64) {
+        let waits = |slot: &&mut Slot| slot.held.is_some_and(|(held_by, _)| held_by == stream);
+        self.slots.iter_mut().filter(waits).for_each(|slot| slot.held = None);
+    }
+
     /// The streams that are still decoding for it, which nobody will listen to.
     pub fn hang_up(&mut self) -> Vec<u64> {
         self.slots.iter_mut().filter_map(|slot| slot.stream.take()).collect()
     }
 
-    /// Offers what has arrived, as far as the strategy will decide it. With `copies`, the server can copy a sequence for its
-    /// twin, but only one that is not being decoded.
-    pub fn settle(&mut self, copies: bool) -> Settled {
+    /// Offers what has arrived, as far as the strategy will decide it.
+    pub fn settle(&mut self, sharing: PrefixSharing) -> Settled {
         let mut settled = Settled::default();
         self.slots.iter_mut().for_each(|slot| slot.waits = false);
         let ready = |slot: &Slot| !slot.arrived.is_empty() && !slot.waits;
         while let Some(slot) =
             (0..self.slots.len()).filter(|&i| ready(&self.slots[i])).min_by_key(|&slot| self.rank(slot))
         {
-            if self.offer(slot, copies, &mut settled) {
+            if self.offer(slot, sharing, &mut settled) {
                 self.slots.iter_mut().for_each(|slot| slot.waits = false);
-                self.take_orders();
             }
         }
         settled
     }
 
     /// Lets the grove decide one step. Did the sequence move?
-    fn offer(&mut self, slot: usize, copies: bool, settled: &mut Settled) -> bool {
-        let begun = self.grove.prompt().len();
-        let slot = &mut self.slots[slot];
-        let Some(step) = slot.arrived.pop_front() else { return false };
-        match self.grove.offer(slot.id, &Decoded { top: &step.top, sampled: step.sampled }) {
+    fn offer(&mut self, slot: usize, sharing: PrefixSharing, settled: &mut Settled) -> bool {
+        let id = self.slots[slot].id;
+        let at = self.grove.tree().get(id).len();
+        let Some(step) = self.slots[slot].arrived.pop_front() else { return false };
+        match self.grove.offer(id, &Decoded { top: &step.top, sampled: step.sampled }) {
             Next::Wait => {
-                slot.arrived.push_front(step);
-                slot.waits = true;
+                self.slots[slot].arrived.push_front(step);
+                self.slots[slot].waits = true;
                 return false;
             }
-            Next::Feed(token) if token == step.sampled.token => {
-                let long = begun + self.grove.tree().get(slot.id).len() > WORTH_A_COPY;
-                if copies && long && self.grove.has_orders() {
-                    settled.wasted += slot.arrived.len();
-                    slot.arrived.clear();
-                    settled.partings.extend(slot.stream.take().map(Parting::Close));
-                }
+            Next::Feed(_) => {}
+            Next::Done => self.slots[slot].finished = true,
+        }
+        let known = self.slots.len();
+        self.take_orders();
+        let forks = known..self.slots.len();
+        let follower = self.follower(slot, at, step.sampled.token, forks.clone());
+        match follower {
+            Some(to) if !self.slots[to].finished && !self.restarts(slot, at, &forks, sharing) => {
+                self.pass_on(slot, to, settled);
             }
-            Next::Feed(_) => {
-                settled.wasted += 1 + slot.arrived.len();
-                slot.arrived.clear();
-                settled.partings.extend(slot.stream.take().map(Parting::Close));
-            }
-            Next::Done => {
-                let sequence = self.grove.tree().get(slot.id);
-                let taken = sequence.tokens.last() == Some(&step.sampled.token);
-                settled.wasted += usize::from(!taken) + slot.arrived.len();
-                slot.arrived.clear();
-                slot.finished = true;
-                // A server may not know the ends that a request has named, or go on after its own.
-                let rules = &self.grove.settings().rules;
-                let ours = rules.ignore_eos || !rules.stop_token_ids.is_empty();
-                let goodbye = taken && !ours && sequence.finish != Some(Finish::Halted);
-                let parting = if goodbye { Parting::Release } else { Parting::Close };
-                settled.partings.extend(slot.stream.take().map(parting));
+            _ => {
+                settled.wasted += usize::from(follower.is_none()) + self.slots[slot].arrived.len();
+                self.slots[slot].arrived.clear();
+                self.leave_stream(slot, follower == Some(slot), forks, sharing, settled);
             }
         }
         true
+    }
+
+    /// The slot of the sequence that took the sampled token: the one that the token was sampled for, or its fork.
+    fn follower(&self, slot: usize, at: usize, sampled: Token, mut forks: Range<usize>) -> Option<usize> {
+        let (tree, id) = (self.grove.tree(), self.slots[slot].id);
+        let took_it = |slot: usize| {
+            let sequence = tree.get(self.slots[slot].id);
+            sequence.len() == at + 1 && sequence.tokens.last() == Some(&sampled)
+        };
+        let is_twin = |&fork: &usize| tree.get(self.slots[fork].id).parent == Some(id) && took_it(fork);
+        if took_it(slot) { Some(slot) } else { forks.find(is_twin) }
+    }
+
+    /// Is the running request to be ended, so that its forks need not compute again what it has generated? That must not
+    /// depend on how far it has come: where a sequence is taken up decides its seed.
+    fn restarts(&self, slot: usize, at: usize, forks: &Range<usize>, sharing: PrefixSharing) -> bool {
+        let is_long = match sharing {
+            PrefixSharing::Live => false,
+            PrefixSharing::Copied => self.grove.prompt().len() + at + 1 > WORTH_A_COPY,
+            PrefixSharing::Ended => at - self.slots[slot].began > WORTH_A_RESTART,
+        };
+        is_long && !forks.is_empty()
+    }
+
+    /// What a request decodes from now on is another slot's.
+    fn pass_on(&mut self, from: usize, to: usize, settled: &mut Settled) {
+        if from == to {
+            return;
+        }
+        let from = &mut self.slots[from];
+        let (stream, began, arrived) = (from.stream.take(), from.began, std::mem::take(&mut from.arrived));
+        settled.partings.extend(stream.map(|stream| Parting::Pass(stream, to)));
+        let to = &mut self.slots[to];
+        (to.stream, to.began, to.arrived) = (stream, began, arrived);
+    }
+
+    /// Nobody follows the request of a slot any further. With `taken`, the slot's sequence has all that was sampled for it.
+    fn leave_stream(
+        &mut self,
+        slot: usize,
+        taken: bool,
+        forks: Range<usize>,
+        sharing: PrefixSharing,
+        settled: &mut Settled,
+    ) {
+        let Some(stream) = self.slots[slot].stream.take() else { return };
+        let finished = self.slots[slot].finished;
+        let halted = self.grove.tree().get(self.slots[slot].id).finish == Some(Finish::Halted);
+        // A server may not know the ends that a request has named, or go on after its own.
+        let rules = &self.grove.settings().rules;
+        let ours = rules.ignore_eos || !rules.stop_token_ids.is_empty();
+        let goes_on = !finished || !forks.is_empty();
+        settled.partings.push(match sharing {
+            _ if finished && taken && !halted && !ours => Parting::Release(stream),
+            PrefixSharing::Ended if goes_on => Parting::End(stream),
+            _ => Parting::Close(stream),
+        });
+        if sharing == PrefixSharing::Ended {
+            let until = Instant::now() + ENDING;
+            for waiting in forks.chain([slot]) {
+                self.slots[waiting].held = Some((stream, until));
+            }
+        }
     }
 
     /// Strategies decide smaller positions first, then older sequences.
@@ -240,6 +318,8 @@ impl Plot {
             self.slots.push(Slot {
                 id,
                 stream: None,
+                began: 0,
+                held: None,
                 arrived: VecDeque::new(),
                 waits: false,
                 finished: false,

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::error::RemoteError;
 use crate::fleet::Fleet;
 use crate::patience::random;
-use crate::plot::{Parting, Plot};
+use crate::plot::{ENDING, Parting, Plot};
 use crate::server::Server;
 use crate::stream::{Errand, Fault, Kind, News, Stream, What};
 use crate::traffic::Traffic;
@@ -53,8 +53,12 @@ pub(crate) struct Run {
 }
 
 struct Open {
-    /// The plot and the slot that it decodes for; nobody when it is only to say goodbye.
-    owner: Option<(u64, usize)>,
+    /// The plot that it was opened for.
+    plot: u64,
+    /// The slot there that it decodes for; none when it is only to say goodbye.
+    slot: Option<usize>,
+    /// The server was told to end it; by this time it should have.
+    ends: Option<Instant>,
     /// The server that it comes from, and the slot there, where we chose it.
     at: usize,
     seat: Option<usize>,
@@ -111,7 +115,7 @@ impl Run {
             if self.plots.is_empty() {
                 return Ok(());
             }
-            self.abort_streams().await;
+            self.abort_streams();
             self.fleet.look_after()?;
             self.open_streams().await;
             let heard = self.listen().await;
@@ -207,18 +211,15 @@ impl Run {
         self.numbers
     }
 
-    /// Has the server stop what was closed, where it would go on for a while otherwise. The answer is waited for: a
-    /// sequence's prefix can be used again only when it has stopped.
-    async fn abort_streams(&mut self) {
-        let mut aborts = JoinSet::new();
+    /// Has the server stop what was closed, where it would go on for a while otherwise, and what is to end.
+    fn abort_streams(&mut self) {
         for (at, name) in std::mem::take(&mut self.aborts) {
             let server = Arc::clone(self.fleet.server(at));
             if let Some((path, body)) = server.dialect.abort(&name) {
-                aborts.spawn(async move { drop(server.post(path, body).await) });
+                // One that goes unanswered is no worse than none: nobody waits for its end for ever.
+                self.tasks.spawn(async move { drop(timeout(ENDING, server.post(path, body)).await) });
             }
         }
-        // One that goes unanswered is no worse than none: the connection is closed already.
-        let _ = timeout(Duration::from_secs(1), aborts.join_all()).await;
     }
 
     /// Opens streams for the sequences that have none, as far as the servers have room.
@@ -278,7 +279,8 @@ impl Run {
         let server = Arc::clone(self.fleet.server(at));
         let stream = Stream::new(server, Arc::clone(&self.traffic), self.to.clone(), errand);
         let abort = self.tasks.spawn(stream.run());
-        self.streams.insert(number, Open { owner: Some(owner), at, seat, flows: false, abort });
+        let (plot, slot) = (owner.0, Some(owner.1));
+        self.streams.insert(number, Open { plot, slot, ends: None, at, seat, flows: false, abort });
     }
 
     /// Sends the sequences of a prompt to another server, if there is one. What is still coming goes on where it is.
@@ -306,29 +308,33 @@ impl Run {
                 }
                 continue;
             };
-            match (what, open.owner) {
-                (What::Steps(steps), Some((plot, slot))) => {
+            let plot = open.plot;
+            match (what, open.slot) {
+                (What::Steps(steps), Some(slot)) => {
                     if !std::mem::replace(&mut open.flows, true) {
                         self.fleet.serves(open.at);
                     }
                     self.plots.entry(plot).and_modify(|p| p.arrive(slot, steps));
                     heard.touched.insert(plot);
                 }
-                // It was to say goodbye.
+                // It was to say goodbye, or to end.
                 (What::Steps(steps), None) => {
                     self.traffic.waste(steps.len());
-                    self.part(Parting::Close(stream));
+                    if open.ends.is_none_or(|by| by < Instant::now()) {
+                        self.part(Parting::Close(stream));
+                    }
                 }
-                (What::Over, owner) => {
+                (What::Over, slot) => {
                     self.vacate(stream);
-                    if let Some((plot, slot)) = owner {
+                    if let Some(slot) = slot {
                         self.plots.entry(plot).and_modify(|p| p.dry(slot));
                     }
                 }
-                (What::Broken(fault), owner) => {
+                (What::Broken(fault), slot) => {
                     let at = open.at;
                     self.vacate(stream);
-                    if let Some((plot, slot)) = owner
+                    // One that was to end has ended: that is no fault.
+                    if let Some(slot) = slot
                         && let Err(error) = self.mend(plot, slot, at, fault)
                     {
                         heard.failed.push((plot, error));
@@ -367,8 +373,9 @@ impl Run {
     fn vacate(&mut self, stream: u64) -> Option<Open> {
         let open = self.streams.remove(&stream)?;
         self.fleet.leave_place(open.at);
+        self.plots.entry(open.plot).and_modify(|plot| plot.ended(stream));
         if let Some(seat) = open.seat {
-            let plot = open.owner.and_then(|(plot, slot)| Some((self.plots.get(&plot)?, slot)));
+            let plot = open.slot.and_then(|slot| Some((self.plots.get(&open.plot)?, slot)));
             self.fleet.leave_seat(open.at, seat, plot.map(|(plot, slot)| plot.tokens(slot)));
         }
         Some(open)
@@ -377,7 +384,7 @@ impl Run {
     fn settle(&mut self, touched: &BTreeSet<u64>) {
         for plot in touched {
             let Some(plot) = self.plots.get_mut(plot) else { continue };
-            let settled = plot.settle(self.fleet.copies(plot.home));
+            let settled = plot.settle(self.fleet.sharing(plot.home));
             self.traffic.waste(settled.wasted);
             for parting in settled.partings {
                 self.part(parting);
@@ -393,8 +400,18 @@ impl Run {
                     self.aborts.push((open.at, self.name(stream)));
                 }
             }
+            Parting::End(stream) => {
+                if let Some(open) = self.streams.get_mut(&stream) {
+                    (open.slot, open.ends) = (None, Some(Instant::now() + ENDING));
+                    let at = open.at;
+                    self.aborts.push((at, self.name(stream)));
+                }
+            }
+            Parting::Pass(stream, slot) => {
+                self.streams.entry(stream).and_modify(|open| open.slot = Some(slot));
+            }
             Parting::Release(stream) => {
-                self.streams.entry(stream).and_modify(|open| open.owner = None);
+                self.streams.entry(stream).and_modify(|open| open.slot = None);
             }
         }
     }
@@ -431,7 +448,7 @@ impl Run {
     }
 
     fn pulse(&self) -> Pulse {
-        let live = self.streams.values().filter(|open| open.owner.is_some()).count();
+        let live = self.streams.values().filter(|open| open.slot.is_some()).count();
         Pulse {
             decoded: self.retired + self.plots.values().map(Plot::decoded).sum::<usize>(),
             live,

@@ -30,6 +30,17 @@ pub(crate) struct Server {
     pub patience: Patience,
 }
 
+/// When a fork's request finds what its parent's has generated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PrefixSharing {
+    /// While the parent is being decoded (vLLM, in whole blocks); or never.
+    Live,
+    /// Once the parent's slot is idle and has been copied (llama-server).
+    Copied,
+    /// Once the parent's request has ended (SGLang).
+    Ended,
+}
+
 /// What a server says about itself.
 #[derive(Debug, Default, PartialEq)]
 struct About {
@@ -72,6 +83,14 @@ impl Server {
             seats,
             patience: options.patience,
         })
+    }
+
+    pub fn sharing(&self) -> PrefixSharing {
+        match self.dialect {
+            Dialect::LlamaServer if self.seats > 0 => PrefixSharing::Copied,
+            Dialect::LlamaServer | Dialect::Vllm => PrefixSharing::Live,
+            Dialect::Sglang => PrefixSharing::Ended,
+        }
     }
 
     /// Sends a request. Only the answer's head is waited for.

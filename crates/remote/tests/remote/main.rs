@@ -4,6 +4,7 @@ mod connect;
 mod faults;
 mod fleet;
 mod model;
+mod prefixes;
 mod reference;
 mod rules;
 mod server;

@@ -38,6 +38,8 @@ pub enum Fault {
     NoIds,
     /// A pause before every token, in milliseconds.
     Slow(u64),
+    /// The same, and requests to abort are not followed.
+    Deaf(u64),
     /// Tokens whose number ends with 7 are not reported; the text of a chunk tells them, or not.
     Characters {
         told: bool,
@@ -61,6 +63,12 @@ pub struct Shared {
     pub refused: AtomicUsize,
     /// Prompts of the requests for tokens.
     pub prompts: Mutex<Vec<Vec<u32>>>,
+    /// SGLang's cache: the prompts of all requests, and what those that have ended have generated.
+    cache: Mutex<Vec<Vec<u32>>>,
+    /// The prompt of each of SGLang's requests, and how many of its tokens had to be computed.
+    pub prefills: Mutex<Vec<(Vec<u32>, usize)>>,
+    /// The names of requests that were to be aborted.
+    pub aborted: Mutex<Vec<String>>,
     stopped: AtomicBool,
     dead: AtomicBool,
 }
@@ -99,6 +107,9 @@ impl Server {
             decoding: AtomicUsize::new(0),
             refused: AtomicUsize::new(0),
             prompts: Mutex::default(),
+            cache: Mutex::default(),
+            prefills: Mutex::default(),
+            aborted: Mutex::default(),
             stopped: AtomicBool::new(false),
             dead: AtomicBool::new(false),
         });
@@ -197,6 +208,11 @@ impl Shared {
             (Some(Dialect::LlamaServer), "/tokenize") => json!({"tokens": spelled(&request.body)}),
             (Some(Dialect::Sglang), "/get_model_info") => json!({"model_path": "made-up"}),
             (Some(Dialect::Sglang), "/v1/models") => list("sglang"),
+            (Some(Dialect::Sglang), "/abort_request") => {
+                let name = request.body["rid"].as_str().unwrap().to_owned();
+                self.aborted.lock().unwrap().push(name);
+                json!({})
+            }
             (Some(Dialect::Vllm), "/v1/models") => list("vllm"),
             (Some(Dialect::LlamaServer), "/completion") if request.body["stream"] == false => {
                 whole(&request.body)
@@ -229,8 +245,9 @@ impl Shared {
         let Some(dialect) = self.dialect else { return Ok(()) };
         let ask = Ask::read(dialect, body);
         self.prompts.lock().unwrap().push(ask.prompt.clone());
+        let cached = if dialect == Dialect::Sglang { self.prefill(&ask.prompt) } else { 0 };
         write!(stream, "HTTP/1.1 200 x\r\nConnection: close\r\nContent-Type: text/event-stream\r\n\r\n")?;
-        let mut answer = Answer { dialect, fault, ask, steps: Vec::new(), sent: 0 };
+        let mut answer = Answer { dialect, fault, ask, cached, steps: Vec::new(), sent: 0 };
         while !answer.is_complete() {
             let sent = answer.sent;
             if self.stopped.load(Ordering::Relaxed) {
@@ -250,8 +267,13 @@ impl Shared {
                     return write!(stream, "data: {{\"error\":{{\"message\":\"out of memory\"}}}}\n\n");
                 }
                 Fault::Crowded(_) => std::thread::sleep(Duration::from_millis(1)),
-                Fault::Slow(pause) => std::thread::sleep(Duration::from_millis(pause)),
+                Fault::Slow(pause) | Fault::Deaf(pause) => std::thread::sleep(Duration::from_millis(pause)),
                 _ => {}
+            }
+            if dialect == Dialect::Sglang && !matches!(fault, Fault::Deaf(_)) && self.is_aborted(body) {
+                self.cache.lock().unwrap().push(answer.path());
+                let end = answer.aborted();
+                return write!(stream, "data: {end}\n\ndata: [DONE]\n\n");
             }
             answer.decode();
             let Some(chunk) = answer.chunk() else { continue };
@@ -263,7 +285,23 @@ impl Shared {
                 _ => stream.write_all(event.as_bytes())?,
             }
         }
+        self.cache.lock().unwrap().push(answer.path());
         stream.write_all(answer.goodbye().as_bytes())
+    }
+
+    /// Takes a prompt into the cache, and says how much of it was there. The last token is always computed.
+    fn prefill(&self, prompt: &[u32]) -> usize {
+        let mut cache = self.cache.lock().unwrap();
+        let shared = |known: &Vec<u32>| known.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        let cached = cache.iter().map(shared).max().unwrap_or(0).min(prompt.len() - 1);
+        cache.push(prompt.to_vec());
+        self.prefills.lock().unwrap().push((prompt.to_vec(), prompt.len() - cached));
+        cached
+    }
+
+    fn is_aborted(&self, body: &Value) -> bool {
+        let name = body["rid"].as_str().unwrap();
+        self.aborted.lock().unwrap().iter().any(|beginning| name.starts_with(beginning))
     }
 }
 
@@ -276,8 +314,8 @@ fn spelled(body: &Value) -> Vec<u32> {
 /// An answer that is not streamed: all tokens, and the candidates of the first that is reported.
 fn whole(body: &Value) -> Value {
     let ask = Ask::read(Dialect::LlamaServer, body);
-    let mut answer =
-        Answer { dialect: Dialect::LlamaServer, fault: Fault::None, ask, steps: Vec::new(), sent: 0 };
+    let dialect = Dialect::LlamaServer;
+    let mut answer = Answer { dialect, fault: Fault::None, ask, cached: 0, steps: Vec::new(), sent: 0 };
     while !answer.is_complete() {
         answer.decode();
     }
@@ -333,6 +371,8 @@ struct Answer {
     dialect: Dialect,
     fault: Fault,
     ask: Ask,
+    /// Tokens of the prompt that need not be computed.
+    cached: usize,
     steps: Vec<Decoded>,
     /// How many of them the client knows of.
     sent: usize,
@@ -344,10 +384,19 @@ impl Answer {
         self.steps.len() >= self.ask.tokens || last == Some(model::END)
     }
 
+    fn path(&self) -> Vec<u32> {
+        self.ask.prompt.iter().copied().chain(self.steps.iter().map(|step| step.token)).collect()
+    }
+
+    /// How SGLang ends a request that was aborted.
+    fn aborted(&self) -> Value {
+        let mut chunk = self.sglang_chunk();
+        chunk["meta_info"]["finish_reason"] = json!({"type": "abort", "message": "Aborted by AbortReq."});
+        chunk
+    }
+
     fn decode(&mut self) {
-        let mut path = self.ask.prompt.clone();
-        path.extend(self.steps.iter().map(|step| step.token));
-        let all = model::next(&path);
+        let all = model::next(&self.path());
         let (token, logprob) = model::draw(&all, self.ask.temperature, self.ask.seed, self.steps.len());
         let count = if let Fault::Narrow(count) = self.fault { count } else { self.ask.top_k };
         self.steps.push(Decoded { token, logprob, top: all[..count].to_vec() });
@@ -419,7 +468,7 @@ impl Answer {
         let top: Vec<Vec<Value>> =
             self.steps.iter().map(|step| step.top.iter().map(entry).collect()).collect();
         let finish = self.is_complete().then(|| json!({"type": "stop"}));
-        json!({"text": "", "meta_info": {"completion_tokens": self.steps.len(), "cached_tokens": 0,
+        json!({"text": "", "meta_info": {"completion_tokens": self.steps.len(), "cached_tokens": self.cached,
                "finish_reason": finish, "output_token_logprobs": own, "output_top_logprobs": top}})
     }
 

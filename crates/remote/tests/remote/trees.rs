@@ -1,6 +1,6 @@
 //! Trees over HTTP are the trees of an engine in this process, whatever the streams do.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -89,6 +89,48 @@ fn a_greedy_fork_interrupts_nothing() {
     // Every request began somewhere else: nothing was decoded twice.
     let prompts = server.shared.prompts.lock().unwrap();
     assert_eq!(prompts.iter().collect::<HashSet<_>>().len(), prompts.len());
+}
+
+/// Forks at every other place, where the second candidate was sampled.
+#[derive(Debug)]
+struct AtSeconds;
+
+impl Strategy for AtSeconds {
+    fn begin(&mut self, _: &Tree) -> Vec<Start> {
+        vec![Start::Root]
+    }
+
+    fn decide(&mut self, _: &Tree, _: SeqId, step: &Step<'_>) -> Verdict {
+        match step.top {
+            [first, second, ..] if step.sampled.token == second.token && step.at.is_multiple_of(2) => {
+                Verdict::Fork { first: *first, second: *second }
+            }
+            _ => Verdict::Keep,
+        }
+    }
+}
+
+#[test]
+fn a_fork_at_the_second_candidate_interrupts_nothing() {
+    // Sequences that wait for nobody fork in the order of their arrival, so it is their paths that are the same.
+    let paths = |trees: &[Tree]| -> BTreeSet<Vec<u32>> {
+        trees.iter().flat_map(|tree| tree.ids().map(|id| tree.path(id)).collect::<Vec<_>>()).collect()
+    };
+    let expected = expected(groves(4, 1.0, || Box::new(AtSeconds)));
+    let sequences: usize = expected.iter().map(Tree::len).sum();
+    assert!(sequences > 12, "the case must fork: {sequences} sequences");
+    for dialect in Dialect::ALL {
+        let server = Server::start(dialect, |_| Fault::None);
+        let mut engine = RemoteEngine::connect(&server.url(), &options()).unwrap();
+        let mut list = groves(4, 1.0, || Box::new(AtSeconds));
+        engine.grow(&mut list).unwrap();
+        let trees = list.trees();
+        assert_eq!(paths(&trees), paths(&expected), "{dialect}");
+        let tally = engine.traffic().tally();
+        // The request goes on with the twin, and only the sequence that it was opened for needs another.
+        assert!(tally.requests() <= sequences, "{dialect}: {tally:?}, {sequences} sequences");
+        check_counts(&engine, &trees);
+    }
 }
 
 #[test]
