@@ -29,7 +29,8 @@ pub enum Verdict {
     Code(eager_grade::code::Verdict),
     #[cfg(unix)]
     Command(eager_grade::command::Score),
-    /// The grader failed, not the answer.
+    /// The grader failed, not the answer. Those that can fail run programs.
+    #[cfg_attr(not(unix), allow(dead_code))]
     Failed(String),
 }
 
@@ -75,7 +76,9 @@ impl Judge {
     #[cfg(not(unix))]
     pub fn new(args: &Args) -> anyhow::Result<Self> {
         match args.kind {
-            Kind::Code | Kind::Command => bail!("programs can be run on Unix only"),
+            Kind::Code | Kind::Command => {
+                bail!("--grader code and --grader command run programs, and that works on Unix only")
+            }
             kind => Ok(Judge::Text(kind)),
         }
     }

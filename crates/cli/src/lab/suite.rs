@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args as ClapArgs;
+#[cfg(unix)]
 use eager_grade::command::CommandGrader;
 use eager_lab::judge::Kind;
 use eager_lab::run::Asked;
@@ -93,11 +93,12 @@ fn request(suite: &str, pick: &PickArgs, limit: Option<usize>) -> anyhow::Result
         None => None,
     };
     let usual = Fields::default();
-    let command = pick.program.split_first().map(|(program, arguments)| CommandGrader {
-        program: program.clone(),
-        arguments: arguments.to_vec(),
-        timeout: Duration::from_secs(pick.grader_timeout),
-    });
+    #[cfg(not(unix))]
+    if !pick.program.is_empty() {
+        return Err(
+            Usage("a grading program can be run on Unix only; use another --grader here".to_owned()).into()
+        );
+    }
     Ok(Request {
         suite: suite.to_owned(),
         fields: Fields {
@@ -107,7 +108,8 @@ fn request(suite: &str, pick: &PickArgs, limit: Option<usize>) -> anyhow::Result
             group: usual.group,
         },
         grader: pick.grader,
-        command,
+        #[cfg(unix)]
+        command: command(pick),
         template,
         only: pick.only.clone(),
         shuffle: pick.shuffle,
@@ -116,6 +118,17 @@ fn request(suite: &str, pick: &PickArgs, limit: Option<usize>) -> anyhow::Result
         unsafe_code: pick.unsafe_code,
         announce: Some(|what| eprintln!("eager: {what}")),
         ..Request::default()
+    })
+}
+
+/// The user's grading program, if there is one.
+#[cfg(unix)]
+fn command(pick: &PickArgs) -> Option<CommandGrader> {
+    let (program, arguments) = pick.program.split_first()?;
+    Some(CommandGrader {
+        program: program.clone(),
+        arguments: arguments.to_vec(),
+        timeout: std::time::Duration::from_secs(pick.grader_timeout),
     })
 }
 

@@ -198,6 +198,9 @@ impl Request {
         let has_command = false;
         match kind {
             Kind::Code => return misfit("programs are judged by the tests of humaneval-plus only"),
+            Kind::Command if cfg!(not(unix)) => {
+                return misfit("the grader 'command' runs a program, and that works on Unix only");
+            }
             Kind::Command if !has_command => return misfit("the grader 'command' needs a program to run"),
             Kind::Command => {}
             _ if has_command => return misfit("a grading program goes with the grader 'command'"),
