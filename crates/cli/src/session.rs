@@ -114,8 +114,15 @@ impl Session {
             }
             Backend::Remote(_) => (self.context, words.tokenizer.len()),
         };
-        let model = eager_serve::Model::new(*words, self.profile, context, vocab)?;
+        let notice = notice(&self.name);
+        let model =
+            eager_serve::Model { notice, ..eager_serve::Model::new(*words, self.profile, context, vocab)? };
         Ok((self.engine, model))
+    }
+
+    /// Why this question is none that the model can answer, for a model that knows few kinds of them.
+    pub fn notice(&self, question: &str) -> Option<String> {
+        notice(&self.name)?(question)
     }
 
     /// What decodes, in words.
@@ -313,4 +320,9 @@ pub fn load(model: Option<&Path>, kernel: Isa) -> anyhow::Result<(Checkpoint, Ar
 fn fingerprint(name: &str) -> u64 {
     name.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// What tells whether a model knows the kind of a question: acorn alone knows few.
+fn notice(model: &str) -> Option<fn(&str) -> Option<String>> {
+    model.eq_ignore_ascii_case("acorn").then_some(eager_acorn::notice)
 }

@@ -128,6 +128,9 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
             solution.describe(args, &session, tree)?
         };
         print(&shown)?;
+        if let Some(notice) = &solution.notice {
+            eprintln!("eager: {notice}");
+        }
     }
     if let Some(traffic) = session.engine.traffic() {
         eprintln!("eager: {traffic}");
@@ -164,6 +167,9 @@ struct Solution {
     model: String,
     method: String,
     answer: Option<String>,
+    /// Why the answer means nothing, where the model knows no questions of this kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notice: Option<String>,
     votes: Vec<Votes>,
     /// Its tokens are beside those of the sample.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -195,6 +201,7 @@ impl Solution {
             model: session.name.clone(),
             method: args.method.to_string(),
             answer: votes.first().map(|v| v.answer.clone()),
+            notice: session.notice(args.problem.trim()),
             votes,
             found_theta: None,
             sample,

@@ -103,6 +103,30 @@ fn solve_reads_the_problem_from_standard_input() {
 }
 
 #[test]
+fn the_readme_says_what_is_needed() {
+    let readme = include_str!("../../../README.md");
+    let rust = concat!("Rust ", env!("CARGO_PKG_RUST_VERSION"), " or newer and a C compiler");
+    for part in [rust, "apt install build-essential", "cargo install --path crates/cli"] {
+        assert!(readme.contains(part), "no '{part}' in README.md");
+    }
+    let installed = readme.find("cargo install --path").unwrap();
+    let first = readme.find("\n    eager ").unwrap();
+    assert!(installed < first, "README.md installs the command before it is used");
+}
+
+#[test]
+fn solve_says_when_the_model_knows_no_such_question() {
+    let foreign = eager(&["solve", "What is the capital of France?", "-m", "2", "--json"]);
+    let line: Value = serde_json::from_str(&stdout(&foreign)).unwrap();
+    let told = String::from_utf8_lossy(&foreign.stderr);
+    assert!(told.contains("acorn knows three kinds of question") && told.contains("--model"), "{told}");
+    assert!(told.contains(line["notice"].as_str().unwrap()), "{told}");
+    let known = eager(&["solve", HARD, "-m", "2", "--json"]);
+    let line: Value = serde_json::from_str(&stdout(&known)).unwrap();
+    assert!(known.stderr.is_empty() && line.get("notice").is_none(), "{line}");
+}
+
+#[test]
 fn one_thing_has_one_name_and_older_names_are_understood() {
     let cases = [
         (&["demo"][..], "--method", "--methods", "esc"),

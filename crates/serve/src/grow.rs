@@ -4,7 +4,7 @@
 //!
 //! | event | data |
 //! |---|---|
-//! | `start` | `model`, `method`, `theta`, `cap`, `seed`, `temperature`, `max_tokens`, `prompt_tokens` |
+//! | `start` | `model`, `method`, `theta`, `cap`, `seed`, `temperature`, `max_tokens`, `prompt_tokens`, `notice` |
 //! | `root` | `branch`: it begins at the prompt |
 //! | `fork` | `branch`, `parent`, `at`, `entropy`, `candidates`: the two ways from there, the parent's first, each with `branch`, `text`, `p` |
 //! | `tokens` | `branch`, `at` (of the first), and lists of one length: `text`, `entropy`, `p`; `forced`: which positions the method chose |
@@ -205,6 +205,7 @@ impl Telling {
             "temperature": plain(ask.sampling.temperature),
             "max_tokens": self.seed.max_tokens(),
             "prompt_tokens": self.seed.prompt_tokens(),
+            "notice": self.seed.notice(),
         })
     }
 

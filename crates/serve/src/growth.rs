@@ -14,6 +14,7 @@ use eager_core::{
 };
 use eager_grade::response::{Extract, Extraction, ThoughtMark};
 use eager_grade::{Grade, Grader};
+use eager_native::load::Message;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout_at;
 use tracing::info;
@@ -77,6 +78,14 @@ impl Seed {
             ..defaults.plan.clone()
         };
         Ok(Seed { ask: Arc::new(ask), model: Arc::clone(model), prompts, plan, settings, extractions })
+    }
+
+    /// What to say of the last question of a chat, if the model cannot answer questions of its kind.
+    pub fn notice(&self) -> Option<String> {
+        let Beginning::Chat { messages, .. } = &self.ask.beginning else { return None };
+        let field = |message: &Message, name: &str| message.0.get(name)?.as_str().map(str::to_owned);
+        let question = messages.iter().rfind(|message| field(message, "role").as_deref() == Some("user"))?;
+        self.model.notice?(&field(question, "content")?)
     }
 
     pub fn prompt_tokens(&self) -> usize {

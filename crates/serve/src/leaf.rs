@@ -70,6 +70,9 @@ pub struct Told {
     pub forks: usize,
     /// Why there is less than was asked for: time, or shutdown.
     pub cut: Option<&'static str>,
+    /// Why the answer means nothing, where the model knows no questions of this kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notice: Option<String>,
     /// For each prompt, its answers with the most votes first.
     pub votes: Vec<Vec<Votes>>,
     pub choices: Vec<LeafTold>,
@@ -116,6 +119,7 @@ impl Harvest {
             sequences: trees.iter().map(Tree::len).sum(),
             forks: trees.iter().flat_map(Tree::sequences).filter(|s| s.parent.is_some()).count(),
             cut: cut.map(Cut::name),
+            notice: seed.notice(),
             votes,
             choices: leaves.iter().map(|leaf| leaf.told.clone()).collect(),
         };

@@ -41,6 +41,8 @@ pub struct Model {
     /// Set when it was looked for, also in vain.
     pub found_theta: Arc<OnceLock<Option<FoundTheta>>>,
     pub words: Arc<dyn Speech>,
+    /// Says why a question is none that the model can answer, for a model that knows few kinds of them.
+    pub notice: Option<fn(&str) -> Option<String>>,
 }
 
 impl Model {
@@ -57,6 +59,7 @@ impl Model {
             finds_theta: false,
             found_theta: Arc::default(),
             words: Arc::new(words),
+            notice: None,
         })
     }
 

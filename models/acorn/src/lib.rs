@@ -12,6 +12,7 @@
 //! - the weights ([`GGUF`], with tokenizer and chat template inside);
 //! - problems to try it on: sixty fixed ones ([`problems`]), or as many fresh ones as wanted ([`generate`],
 //!   [`suite`]), all of them held out of training;
+//! - what tells its kinds of problem from other questions ([`Family::of`], [`notice`]);
 //! - the corpus it was trained on ([`Corpus`]): problems of the same kinds with worked traces. The
 //!   `acorn-corpus` command prints it for the training recipe, so that there is one generator for both.
 //!
@@ -24,6 +25,7 @@ mod countdown;
 mod curriculum;
 mod document;
 mod expressions;
+mod kinds;
 mod pairs;
 mod problems;
 mod rng;
@@ -31,6 +33,7 @@ mod tries;
 
 pub use curriculum::{Family, GRADES, Grade, LEVELS, UnknownFamily, UnknownGrade};
 pub use document::{Corpus, Document, Split};
+pub use kinds::notice;
 pub use problems::{GenerateError, Problem, generate, problems, suite};
 
 /// The model as a GGUF file: Qwen3 architecture, q8_0 weights, tokenizer and chat template.

@@ -4,7 +4,7 @@ use eager_native::load::ChatTemplate;
 use eager_serve::Options;
 use serde_json::{Value, json};
 
-use crate::service::{EASY, HARD, Service, acorn_saying, chat, contents};
+use crate::service::{EASY, HARD, Service, acorn_saying, chat, contents, events};
 
 #[tokio::test]
 async fn a_plain_request_gets_what_an_openai_client_expects() {
@@ -103,6 +103,22 @@ async fn labels_end_the_sampling() {
     assert_eq!(contents(&until, 8), contents(&full, right + 1));
     let staged = ask(json!({"method": "two-stage", "answer": answer})).await;
     assert_eq!(staged["eager"]["sequences"], if right < 2 { 2 } else { 8 });
+}
+
+#[tokio::test]
+async fn a_question_that_the_model_does_not_know_is_told() {
+    let service = Service::start();
+    let ask = async |question: &str| {
+        let body = chat(question, json!({"n": 2, "max_tokens": 40, "eager": {}}));
+        let answer = service.ask("/v1/chat/completions", &body).await;
+        let grown = service.post("/eager/grow", &body).await.text().await.unwrap();
+        let start = events(&grown)[0].1["notice"].clone();
+        assert_eq!(start.as_str(), answer["eager"].get("notice").and_then(Value::as_str));
+        start
+    };
+    let notice = ask("What is the capital of France?").await;
+    assert!(notice.as_str().is_some_and(|notice| notice.contains("--model")), "{notice}");
+    assert!(ask(HARD).await.is_null());
 }
 
 #[tokio::test]

@@ -33,7 +33,8 @@ pub fn acorn_saying(change: impl FnOnce(&mut Words)) -> (NativeEngine, Model) {
     let (context, vocab) = (checkpoint.config.context, checkpoint.config.vocab);
     let mut words = checkpoint.into();
     change(&mut words);
-    (engine, Model::new(words, Profile::of("acorn"), context, vocab).unwrap())
+    let model = Model::new(words, Profile::of("acorn"), context, vocab).unwrap();
+    (engine, Model { notice: Some(eager_acorn::notice), ..model })
 }
 
 /// A running server, stopped when it is dropped.
