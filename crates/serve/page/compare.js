@@ -58,7 +58,7 @@ export function problemTable({ runs, problems }, address, wide) {
   const head = element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Problem"), ...runs.map(column)));
   const made = ({ id, problem, runs: outcomes }) => {
     const name = element("th", { scope: "row" }, element("span", { class: "asked" }, problem ?? id));
-    const row = element("tr", {}, name, ...outcomes.map((outcome, i) => cell(outcome, address(runs[i].name, id))));
+    const row = element("tr", {}, name, ...outcomes.map((outcome, i) => cell(outcome, runs[i].name, address(runs[i].name, id))));
     return { row, apart: solvedByOnlySome(outcomes) };
   };
   const rows = problems.map(made);
@@ -75,9 +75,10 @@ function solvedByOnlySome(outcomes) {
   return solved.includes(true) && solved.includes(false);
 }
 
-function cell(outcome, to) {
-  if (outcome === null) return element("td", { class: "quiet" }, "not reached");
+function cell(outcome, run, to) {
+  const attributes = { "data-label": run };
+  if (outcome === null) return element("td", { ...attributes, class: "quiet" }, "not reached");
   const { right, sequences, tokens } = outcome;
   const score = element("a", { href: to, class: "score" }, mark(right > 0), `${count(right)} of ${count(sequences)}`);
-  return element("td", {}, score, element("small", {}, plural(tokens, "token")));
+  return element("td", attributes, score, element("small", {}, plural(tokens, "token")));
 }

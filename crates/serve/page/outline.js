@@ -4,7 +4,7 @@
 
 import { element, percent, plural } from "./elements.js";
 import { visibleText } from "./picture.js";
-import { endWords } from "./panels.js";
+import { endOf } from "./panels.js";
 
 // Deeper branches are not indented any further.
 const DEEPEST = 10;
@@ -139,7 +139,7 @@ function words(tree, branch) {
   } else {
     parts.push(" begins at the question");
   }
-  if (tree.ended(branch)) parts.push(`; ${plural(branch.length, "token")} of its own; `, element("span", { class: "end" }, endWords(branch)));
+  if (tree.ended(branch)) parts.push(`; ${plural(branch.length, "token")} of its own; `, endOf(branch));
   else parts.push(tree.stopped ? "; stopped" : "; still growing");
   return parts;
 }

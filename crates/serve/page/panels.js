@@ -127,9 +127,10 @@ function reading(tree, spot) {
   return parts;
 }
 
-export function endWords(branch) {
+// What a branch ends in: a sign and a colour where it is known to be right or wrong.
+export function endOf(branch) {
   const { answer, correct, finish } = branch.finish;
   const how = finish === "stop" ? "" : `, ${ENDS[finish] ?? finish}`;
-  const right = correct === true ? ", right" : correct === false ? ", wrong" : "";
-  return `${answer === null ? "no answer" : `answer ${answer}`}${right}${how}`;
+  const said = `${answer === null ? "no answer" : `answer ${answer}`}${how}`;
+  return element("span", { class: "end" }, typeof correct === "boolean" ? mark(correct) : null, said);
 }

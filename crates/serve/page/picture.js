@@ -52,7 +52,7 @@ export class Picture {
   readColours() {
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
-    this.colours = Object.fromEntries(["surface", "ink", "muted", "line", "accent", "on-hot"].map((n) => [n, colour(`--${n}`)]));
+    this.colours = Object.fromEntries(["surface", "ink", "muted", "line", "accent", "on-hot", "right", "wrong"].map((n) => [n, colour(`--${n}`)]));
     const stops = ["--cold", "--warm", "--hot"].map((name) => rgb(colour(name)));
     const surface = rgb(colour("--surface"));
     this.ramp = new Uint32Array(256);
@@ -314,7 +314,8 @@ export class Picture {
     context.textAlign = "left";
     context.textBaseline = "middle";
     context.globalAlpha = on ? 1 : 0.45;
-    context.fillStyle = leads ? colours.ink : colours.muted;
+    const { correct } = branch.finish;
+    context.fillStyle = correct === true ? colours.right : correct === false ? colours.wrong : leads ? colours.ink : colours.muted;
     context.fillText(endLabel(branch), x + 7, y + 0.5, this.labels - 10);
     context.globalAlpha = 1;
   }

@@ -23,7 +23,7 @@ const endpoint = (...names) => `/eager/runs${path(names)}`;
 
 export class Runs {
   constructor(place, viewer) {
-    Object.assign(this, { place, viewer, asked: 0 });
+    Object.assign(this, { place, viewer, asked: 0, wanted: "" });
   }
 
   // Shows the list, a run, or a problem of a run.
@@ -60,9 +60,28 @@ export class Runs {
       const intro = element("p", { class: "lead" }, "A run is one method over a set of problems. Open one to see its tables, and any of its problems as a tree. Choose two or more of one suite to see them side by side.");
       const empty = element("p", {}, "There are no runs in the folder yet. ", element("code", {}, "eager bench"), " makes some.");
       const choice = new Choice(runs, (names) => (location.hash = `#/compare${path(names)}`));
-      const content = runs.length ? choice.form(runTable(runs, (run) => choice.box(run))) : empty;
-      this.place.replaceChildren(element("h1", {}, "Runs"), intro, content);
+      const table = runTable(runs, (run) => choice.box(run));
+      const content = runs.length ? [this.filter(table), choice.form(table)] : [empty];
+      this.place.replaceChildren(element("h1", {}, "Runs"), intro, ...content);
     };
+  }
+
+  // A field that leaves only the runs in which all of its words occur. Those that were chosen stay in sight.
+  filter(table) {
+    const rows = [...table.querySelectorAll("tbody tr")];
+    const input = element("input", { id: "filter", type: "search", placeholder: "name, model, suite or method", autocomplete: "off", spellcheck: "false" });
+    const told = element("p", { class: "told", role: "status" });
+    const update = () => {
+      this.wanted = input.value;
+      const words = input.value.toLowerCase().split(/\s+/);
+      const fits = (row) => words.every((word) => row.dataset.words.includes(word));
+      for (const row of rows) row.hidden = !fits(row) && !row.querySelector(":checked");
+      told.textContent = input.value.trim() ? `${count(rows.filter((row) => !row.hidden).length)} of ${plural(rows.length, "run")}` : "";
+    };
+    input.value = this.wanted;
+    input.addEventListener("input", update);
+    update();
+    return element("div", { class: "filter", role: "search" }, element("label", { for: "filter" }, "Filter"), input, told);
   }
 
   async run(name) {
@@ -138,7 +157,8 @@ function crumbs(steps) {
   return element("nav", { class: "crumbs", "aria-label": "Where this is" }, element("ol", {}, ...steps.map(step)));
 }
 
-// A table that scrolls by itself where the screen is narrow.
+// A table that scrolls by itself where the screen is narrow; on a phone every row becomes a small list (see `data-label` in
+// the style).
 function wide(label, table) {
   return element("div", { class: "wide", role: "region", tabindex: "0", "aria-label": label }, table);
 }
@@ -148,20 +168,21 @@ function runTable(runs, box = null) {
   const heads = ["Run", "Model", "Suite", "Method", "θ", "pass@k", "cons@k", "Sequences", "Tokens"];
   const row = (run) => {
     const metrics = Object.values(run.metrics ?? {})[0] ?? {};
-    const number = (value, show) => element("td", { class: "number" }, value === undefined || value === null ? "–" : show(value));
+    const cell = (at, ...inside) => element("td", { "data-label": heads[at], class: at > 3 ? "number" : null }, ...inside);
+    const number = (at, value, show) => cell(at, value === undefined || value === null ? "–" : show(value));
     return element(
       "tr",
-      {},
+      { "data-words": [run.name, run.model, run.suite, run.method, methodName(run.method)].join(" ").toLowerCase() },
       box && element("td", {}, box(run)),
       element("th", { scope: "row" }, element("a", { href: address(run.name) }, run.name)),
-      element("td", {}, run.model),
-      element("td", {}, `${run.suite} `, element("span", { class: "quiet" }, `(${count(run.problems)})`)),
-      element("td", {}, methodName(run.method)),
-      number(run.theta, round),
-      number(metrics.pass_at_k, percent),
-      number(metrics.cons_at_k, percent),
-      number(metrics.sequences, count),
-      number(metrics.tokens, count),
+      cell(1, run.model),
+      cell(2, `${run.suite} `, element("span", { class: "quiet" }, `(${count(run.problems)})`)),
+      cell(3, methodName(run.method)),
+      number(4, run.theta, round),
+      number(5, metrics.pass_at_k, percent),
+      number(6, metrics.cons_at_k, percent),
+      number(7, metrics.sequences, count),
+      number(8, metrics.tokens, count),
     );
   };
   const choose = box && element("th", { scope: "col" }, element("span", { class: "unseen" }, "Compare"));
@@ -172,7 +193,7 @@ function runTable(runs, box = null) {
 function reportTable(table) {
   const column = ({ name, meaning, words }) => element("th", { scope: "col", title: meaning, class: words ? null : "number" }, name);
   const entry = ({ text, interval, best }, i) => {
-    const attributes = { class: table.columns[i]?.words ? null : best ? "number best" : "number" };
+    const attributes = { "data-label": table.columns[i]?.name, class: table.columns[i]?.words ? null : best ? "number best" : "number" };
     const inside = [text, interval ? element("small", {}, interval) : null];
     return i === 0 ? element("th", { ...attributes, scope: "row" }, ...inside) : element("td", attributes, ...inside);
   };

@@ -30,6 +30,7 @@ export class Viewer {
     byId("viewer").hidden = tree === null;
     byId("replay").hidden = true;
     byId("votes").dataset.state = "";
+    warn(tree?.told?.notice);
     this.picture.show(tree);
     this.outline.show(tree);
     if (tree) this.refresh();
@@ -88,6 +89,12 @@ export class Viewer {
     tip.style.setProperty("left", `${left}px`);
     tip.style.setProperty("top", `${above < -60 ? below : above}px`);
   }
+}
+
+// A word of warning about the tree that is shown.
+export function warn(text) {
+  byId("notice").hidden = !text;
+  byId("notice").textContent = text ?? "";
 }
 
 export function say(text) {

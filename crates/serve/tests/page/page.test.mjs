@@ -243,6 +243,55 @@ test("runs of one suite are chosen and seen side by side", () =>
     await page.waitForSelector(".outcomes tbody tr");
   }));
 
+test("the list of runs can be filtered", () =>
+  visit(browser, { path: "/#/runs" }, async (page) => {
+    const rows = page.locator("[aria-label=Runs] tbody tr:visible");
+    await rows.first().waitFor();
+    const all = await rows.count();
+    const filter = page.getByRole("searchbox", { name: "Filter" });
+    await filter.fill("FIRST/ init");
+    assert.deepEqual(await rows.locator("th").allTextContents(), ["first/eager-init"]);
+    assert.equal(await page.textContent(".filter [role=status]"), `1 of ${all} runs`);
+    // What is chosen stays in sight, whatever the filter says.
+    await page.getByRole("checkbox", { name: "Compare first/eager-init" }).press("Space");
+    await filter.fill("full parallel");
+    assert.deepEqual((await rows.locator("th").allTextContents()).sort(), ["first/eager-init", "first/full-parallel", "wild"]);
+    // Whoever comes back finds what they had looked for.
+    await page.getByRole("link", { name: "wild" }).click();
+    await page.waitForSelector(".problems li");
+    await page.goBack();
+    await rows.first().waitFor();
+    assert.deepEqual((await rows.locator("th").allTextContents()).sort(), ["first/full-parallel", "wild"]);
+    await filter.fill("");
+    assert.equal(await rows.count(), all);
+  }));
+
+test("right and wrong differ in colour and sign", () =>
+  visit(browser, {}, async (page) => {
+    await page.goto(`${BASE}/#/compare/first%2Feager-init/wild`);
+    await page.waitForSelector(".outcomes .wrong");
+    const look = (name) => page.locator(`.outcomes .${name}`).first().evaluate((mark) => [getComputedStyle(mark).color, mark.textContent.trim()[0]]);
+    const [right, wrong] = [await look("right"), await look("wrong")];
+    assert.deepEqual([right[1], wrong[1]], ["✓", "✗"]);
+    const plain = await page.evaluate(() => getComputedStyle(document.querySelector(".outcomes td small")).color);
+    assert.equal(new Set([right[0], wrong[0], plain]).size, 3, `${right}, ${wrong}, ${plain}`);
+    await page.goto(`${BASE}/#/`);
+    await ask(page, { ...ASKED, answer: "3*7+(20-11)*4" });
+    await grown(page);
+    const ends = await page.locator("#outline .end").allTextContents();
+    assert.ok(ends.every((end) => /^[✓✗] (right|wrong): (answer|no answer)/.test(end)), ends.join("\n"));
+  }));
+
+test("a question that the model does not know is told", () =>
+  visit(browser, {}, async (page) => {
+    await ask(page, { question: "What is the capital of France?", n: 2, seed: 1 });
+    await grown(page);
+    assert.match(await page.textContent("#notice:not([hidden])"), /^acorn knows three kinds of question.*--model/);
+    await ask(page, ASKED);
+    await grown(page);
+    assert.equal(await page.locator("#notice:visible").count(), 0);
+  }));
+
 test("runs that were asked different things are not compared", () =>
   visit(browser, { path: "/#/compare/first%2Feager-init/second", refused: true }, async (page) => {
     await page.waitForSelector("#problem:not([hidden])");
@@ -307,6 +356,33 @@ const VIEWS = {
     await page.waitForSelector("#viewer:not([hidden])");
   },
 };
+
+// Elements that show less than there is in them, and those that lie beside the window. What scrolls may: the picture and the text
+// of a branch.
+function cutOff() {
+  const scrolls = (one) => one !== document.body && (["auto", "scroll"].includes(getComputedStyle(one).overflowX) || scrolls(one.parentElement));
+  const seen = [...document.querySelectorAll("body *")].filter((one) => one.checkVisibility() && !one.closest("svg, .unseen, .skip, thead, canvas"));
+  const cut = (one) => {
+    const { left, right, width } = one.getBoundingClientRect();
+    const { overflowX, overflowY, textOverflow } = getComputedStyle(one);
+    const hides = [overflowX, overflowY].some((overflow) => ["hidden", "clip"].includes(overflow)) && one.textContent.trim() !== "";
+    const clipped = hides && (one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 2);
+    const sideways = one.scrollWidth > one.clientWidth + 1 && one.clientWidth > 0 && scrolls(one) && one.querySelector("table, p, li") !== null;
+    const beside = width > 0 && (left < -1 || right > innerWidth + 1) && !scrolls(one);
+    return clipped || sideways || beside || textOverflow === "ellipsis";
+  };
+  return seen.filter(cut).map((one) => `${one.tagName}.${one.className} ${one.textContent.slice(0, 40)}`);
+}
+
+test("nothing is cut off at 360 pixels", async () => {
+  const options = { ...PHONE, viewport: { width: 360, height: 780 } };
+  for (const [view, open] of Object.entries(VIEWS)) {
+    await visit(browser, { options }, async (page) => {
+      await open(page);
+      assert.deepEqual(await page.evaluate(cutOff), [], view);
+    });
+  }
+});
 
 for (const [device, options] of Object.entries({ desktop: DESKTOP, phone: PHONE })) {
   for (const colorScheme of ["light", "dark"]) {
