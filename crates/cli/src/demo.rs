@@ -15,7 +15,7 @@ use crate::lab::report::SHARED;
 use crate::picture::{self, Detail};
 use crate::progress::Progress;
 use crate::session::Session;
-use crate::table::Table;
+use crate::table::{Table, fill, width};
 use crate::{Outcome, Usage, print};
 
 /// Sampling, what others do to spend less (without labels, then with), and EAGer in its ways.
@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
     } else {
         print(&table(&lines(&runs), tasks.len()).to_string())?;
         if full_parallel(&runs).is_some() {
-            print(SHARED)?;
+            print(&fill(SHARED, width()).join("\n"))?;
         }
         if let (true, Some(full)) = (whole, full_parallel(&runs)) {
             print(&format!("\n{}\n", families(&tasks, &runs, full)))?;

@@ -159,8 +159,9 @@ pub fn table(report: &Report<'_>) -> String {
     if report.lines().iter().any(|line| line.equal_tokens_shared.is_some()) {
         notes.push(SHARED.to_owned());
     }
-    let notes = notes.join(" ");
-    format!("{}\n{table}\n{}", said.join("  "), fill(&notes, width()).join("\n"))
+    let warnings = report.warnings().into_iter().map(|warning| format!("Note: {warning}"));
+    let below = [notes.join(" ")].into_iter().chain(warnings).flat_map(|text| fill(&text, width()));
+    format!("{}\n{table}\n{}", said.join("  "), below.collect::<Vec<_>>().join("\n"))
 }
 
 /// A figure with its interval below it.

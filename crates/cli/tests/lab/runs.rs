@@ -255,6 +255,9 @@ fn the_table_fits_and_says_how_it_was_counted() {
     let quotes = eager(&["report", &out, "--paper", "--json"]);
     let warnings: Value = serde_json::from_str(&stdout(&quotes)).unwrap();
     assert!(warnings["warnings"].to_string().contains("the paper has no acorn on acorn"), "{warnings}");
+    let text = stdout(&eager(&["report", &out, "--paper"]));
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("Note: The paper's figures are not quoted beside"), "{text}");
 }
 
 /// GPQA is published encrypted, and its authors ask that it stays out of plain text.
