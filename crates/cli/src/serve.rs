@@ -11,8 +11,8 @@ use eager_serve::{Defaults, Keys, Limits, Options, Origin, Server};
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{
-    BaselineArgs, DrawArgs, EngineArgs, ExtractArgs, RemoteArgs, TreeArgs, at_least_one, at_least_zero,
-    sequences,
+    BaselineArgs, ChatArgs, DrawArgs, EngineArgs, ExtractArgs, RemoteArgs, TreeArgs, at_least_one,
+    at_least_zero, sequences,
 };
 use crate::backend::Backend;
 use crate::session::Session;
@@ -40,6 +40,8 @@ pub struct Args {
     runs: Option<PathBuf>,
     #[command(flatten)]
     defaults: DefaultArgs,
+    #[command(flatten)]
+    chat: ChatArgs,
     #[command(flatten)]
     draw: DrawArgs,
     #[command(flatten)]
@@ -155,7 +157,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             theta::calibration(args.model.as_deref(), &args.remote, None)
         );
     }
-    let (engine, model) = session.into_served(&args.engine)?;
+    let (engine, model) = session.into_served(&args.engine, args.chat.raw)?;
     let model = eager_serve::Model { finds_theta, ..model };
     let width = match &engine {
         Backend::Embedded(_) => args.engine.rows,
@@ -212,6 +214,8 @@ impl Args {
             // Requests say the seed and how many sequences, and theta may be the model's.
             plan: self.tree.plan(0, 0.0, 1, &self.baselines),
             extract: self.extract.extract,
+            chat: self.chat.options(),
+            system: self.chat.system,
         };
         let limits = Limits {
             sequences: self.limits.max_n,

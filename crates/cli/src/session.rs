@@ -100,11 +100,15 @@ impl Session {
 
     /// The engine, and the model as a server shows it. That takes the model's words from its files: a server says every
     /// token as it comes, and cannot ask another server each time.
-    pub fn into_served(self, args: &EngineArgs) -> anyhow::Result<(Backend, eager_serve::Model)> {
-        let Some(Language::Files(words)) = Arc::into_inner(self.language) else {
+    /// `raw` leaves its chat template out.
+    pub fn into_served(self, args: &EngineArgs, raw: bool) -> anyhow::Result<(Backend, eager_serve::Model)> {
+        let Some(Language::Files(mut words)) = Arc::into_inner(self.language) else {
             let why = "serving what another server decodes needs the model's tokenizer: name its GGUF or folder with --model";
             return Err(Usage(why.to_owned()).into());
         };
+        if raw {
+            words.chat = None;
+        }
         let (context, vocab) = match &self.engine {
             Backend::Embedded(engine) => {
                 // A sequence that the memory cannot hold would stop the engine for everybody.

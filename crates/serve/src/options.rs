@@ -7,6 +7,7 @@ use std::time::Duration;
 use eager_core::grove::TOP_K;
 use eager_core::{Forking, Method, Plan, Sampling, TokenRules};
 use eager_grade::response::Extract;
+use eager_native::load::ChatOptions;
 
 use crate::cors::Origin;
 use crate::keys::Keys;
@@ -72,7 +73,7 @@ impl Default for Limits {
 }
 
 /// What a request that does not say gets.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Defaults {
     pub method: Method,
     pub sampling: Sampling,
@@ -86,6 +87,10 @@ pub struct Defaults {
     pub plan: Plan,
     /// What counts as an answer; requests cannot say otherwise.
     pub extract: Extract,
+    /// What a conversation begins with that has no system message.
+    pub system: Option<String>,
+    /// What chat templates are told.
+    pub chat: ChatOptions,
 }
 
 impl Default for Defaults {
@@ -100,6 +105,8 @@ impl Default for Defaults {
             entropy_temperature: None,
             plan: Plan::new(0, Forking::new(0.0, 1)),
             extract: Extract::default(),
+            system: None,
+            chat: ChatOptions::default(),
         }
     }
 }

@@ -228,7 +228,7 @@ impl Body {
             vote: eager.vote.unwrap_or_default(),
             answer: eager.answer,
             ignored,
-            beginning: self.beginning(kind, limits)?,
+            beginning: self.beginning(kind, limits, defaults)?,
         })
     }
 
@@ -357,14 +357,21 @@ impl Body {
         }
     }
 
-    fn beginning(self, kind: Kind, limits: &Limits) -> Result<Beginning, ApiError> {
+    fn beginning(self, kind: Kind, limits: &Limits, defaults: &Defaults) -> Result<Beginning, ApiError> {
         if kind == Kind::Chat {
             let turns = self.messages.ok_or_else(|| ApiError::bad("messages", "messages are missing"))?;
             if turns.is_empty() {
                 return Err(ApiError::bad("messages", "messages are empty; a conversation has at least one"));
             }
-            let options = chat_options(self.reasoning_effort.as_deref(), self.chat_template_kwargs)?;
-            let messages = turns.into_iter().map(Turn::message).collect::<Result<_, _>>()?;
+            let effort = self.reasoning_effort.as_deref();
+            let options = chat_options(effort, self.chat_template_kwargs, &defaults.chat)?;
+            let told = turns.iter().any(|turn| matches!(turn.role.as_str(), "system" | "developer"));
+            let system = defaults.system.as_ref().filter(|_| !told);
+            let mut messages: Vec<Message> =
+                system.map(|text| Message::new("system", text.clone())).into_iter().collect();
+            for turn in turns {
+                messages.push(turn.message()?);
+            }
             return Ok(Beginning::Chat { messages, options: Box::new(options) });
         }
         let prompt = self.prompt.ok_or_else(|| ApiError::bad("prompt", "the prompt is missing"))?;
@@ -407,9 +414,10 @@ impl Turn {
 fn chat_options(
     effort: Option<&str>,
     variables: Option<Map<String, Value>>,
+    defaults: &ChatOptions,
 ) -> Result<ChatOptions, ApiError> {
     let (thinking, reasoning_effort) = match effort {
-        None => (None, None),
+        None => (defaults.thinking, defaults.reasoning_effort),
         Some("none") => (Some(false), None),
         Some("minimal") => (None, Some(Effort::Low)),
         Some("xhigh") => (None, Some(Effort::High)),

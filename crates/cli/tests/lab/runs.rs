@@ -379,3 +379,21 @@ fn what_a_grading_program_says_is_kept() {
     let report = std::fs::read_to_string(out.join("report.md")).unwrap();
     assert!(report.contains("| score |") && report.contains("0.500"), "{report}");
 }
+
+/// What changes which tokens come is part of what a run is, and of the command that makes it again.
+#[test]
+fn rules_about_tokens_are_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("ruled");
+    let rules = ["--repetition-penalty", "1.1", "--stop-token-id", "5", "--stop-token-id", "6"];
+    let more = [&["--limit", "2", "--method", "full-parallel", "--max-tokens", "20"], &rules[..]].concat();
+    let base = ["bench", "--suite", "acorn", "-m", "2", "--out", out.to_str().unwrap()];
+    stdout(&eager(&[&base[..], &more].concat()));
+    let manifest: Value =
+        serde_json::from_str(&std::fs::read_to_string(out.join("run.json")).unwrap()).unwrap();
+    let options = &manifest["parameters"]["options"];
+    assert_eq!(options["repetition-penalty"], 1.1);
+    assert_eq!(options["stop-token-id"], serde_json::json!([5, 6]));
+    let report = std::fs::read_to_string(out.join("report.md")).unwrap();
+    assert!(report.contains("--repetition-penalty 1.1 --stop-token-id 5 --stop-token-id 6"), "{report}");
+}

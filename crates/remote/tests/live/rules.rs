@@ -17,7 +17,7 @@ const ROUNDING: f32 = 0.1;
 /// Log-probabilities of the likeliest next tokens after the server's samplers.
 fn after_samplers(url: &str, tokens: &[Token], more: &Value) -> Vec<(Token, f32)> {
     let mut body = json!({"prompt": tokens, "n_predict": 1, "n_probs": 20, "post_sampling_probs": true,
-        "temperature": 1.0, "samplers": ["penalties", "temperature"], "repeat_last_n": -1, "seed": 1});
+        "temperature": 1.0, "samplers": ["penalties", "temperature"], "repeat_last_n": 1024, "seed": 1});
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

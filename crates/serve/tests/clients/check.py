@@ -90,6 +90,21 @@ def check_logprobs():
     assert len(choice.logprobs.tokens) == len(choice.logprobs.token_logprobs) == 4
 
 
+def check_sampling():
+    def text(**more):
+        return chat(HARD, max_tokens=40, temperature=1.5, **more).choices[0].message.content
+
+    assert len({text(seed=seed, extra_body={"top_k": 1}) for seed in range(6)}) == 1
+    assert len({text(seed=seed) for seed in range(6)}) > 1
+    assert text(seed=1, presence_penalty=2, frequency_penalty=2) != text(seed=1)
+    # The text tells its tokens' ids to nobody, so every digit of the vocabulary's start is forbidden.
+    assert text(seed=1, logit_bias={str(token): -100 for token in range(300)}) != text(seed=1)
+    raw = client.chat.completions.with_raw_response.create(
+        model="acorn", messages=EASY, max_tokens=2, extra_body={"tempature": 1}
+    )
+    assert raw.headers["x-eager-ignored"] == "tempature"
+
+
 def check_errors():
     def fails(error, code=None, **more):
         try:
@@ -103,6 +118,8 @@ def check_errors():
     fails(openai.BadRequestError, temperature=-1)
     fails(openai.BadRequestError, "context_length_exceeded", max_tokens=10**6)
     fails(openai.BadRequestError, "unsupported_parameter", tools=[{"type": "function", "function": {"name": "f"}}])
+    fails(openai.BadRequestError, "unsupported_parameter", extra_body={"guided_json": {"type": "object"}})
+    fails(openai.BadRequestError, "invalid_value", presence_penalty=5)
     try:
         client.models.retrieve("nothing")
     except openai.NotFoundError:

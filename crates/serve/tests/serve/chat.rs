@@ -1,7 +1,7 @@
 //! Answers in one piece.
 
-use eager_native::load::ChatTemplate;
-use eager_serve::Options;
+use eager_native::load::{ChatOptions, ChatTemplate};
+use eager_serve::{Defaults, Options};
 use serde_json::{Value, json};
 
 use crate::service::{EASY, HARD, Service, acorn_saying, chat, contents, events};
@@ -260,6 +260,27 @@ async fn a_chat_template_is_told_how_to_think() {
         let answer = service.chat(more.clone()).await;
         assert_eq!(answer["usage"]["prompt_tokens"], plain - 1 + tokens, "{more}");
     }
+    // What a request does not say the server's defaults say.
+    let acorn = acorn_saying(|words| words.chat = Some(ChatTemplate::new(source, None, None, "made up")));
+    let options = ChatOptions { thinking: Some(false), ..ChatOptions::default() };
+    let defaults = Defaults { chat: options, ..Defaults::default() };
+    let unthinking = Service::of(acorn, Options { defaults, ..Options::default() });
+    for (mut more, tokens) in [
+        (json!({}), 5),
+        (json!({"reasoning_effort": "medium"}), 3),
+        (json!({"chat_template_kwargs": {"enable_thinking": true}}), 1),
+    ] {
+        more["max_tokens"] = 1.into();
+        let answer = unthinking.chat(more.clone()).await;
+        assert_eq!(answer["usage"]["prompt_tokens"], plain - 1 + tokens, "{more}");
+    }
+    let system = Defaults { system: Some("1234".to_owned()), ..Defaults::default() };
+    let told = Service::with(Options { defaults: system, ..Options::default() });
+    let tokens = async |more: Value| told.chat(more).await["usage"]["prompt_tokens"].as_u64().unwrap();
+    let with = tokens(json!({"max_tokens": 1})).await;
+    let turns = json!([{"role": "system", "content": "1234"}, {"role": "user", "content": HARD}]);
+    assert_eq!(tokens(json!({"max_tokens": 1, "messages": turns})).await, with, "said once");
+    assert!(with > plain);
     let refused =
         service.post("/v1/chat/completions", &chat(HARD, json!({"reasoning_effort": "lots"}))).await;
     assert_eq!(refused.status(), 400);
