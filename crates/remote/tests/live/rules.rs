@@ -17,7 +17,7 @@ const ROUNDING: f32 = 0.1;
 /// Log-probabilities of the likeliest next tokens after the server's samplers.
 fn after_samplers(url: &str, tokens: &[Token], more: &Value) -> Vec<(Token, f32)> {
     let mut body = json!({"prompt": tokens, "n_predict": 1, "n_probs": 20, "post_sampling_probs": true,
-        "temperature": 1.0, "samplers": ["penalties", "temperature"], "repeat_last_n": 1024, "seed": 1});
+        "temperature": 1.0, "samplers": ["penalties", "temperature"], "seed": 1});
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -41,37 +41,41 @@ fn penalties_and_biases_are_llama_cpps() {
     let question = tokens(
         "<|im_start|>user\nUsing each of 5, 8, 30 exactly once, make 35.<|im_end|>\n<|im_start|>assistant\n",
     );
-    // The server counts the prompt for these as well: one token of it, which is never likely, is as good as none.
-    let start = tokens("<|im_start|>");
-    assert_eq!(start.len(), 1);
     let (five, equals) = (tokens("5")[0], tokens("=")[0]);
     let none = TokenRules::default;
     let cases = [
-        (&question, TokenRules { repetition_penalty: 1.3, ..none() }, json!({"repeat_penalty": 1.3})),
-        (&question, TokenRules { repetition_penalty: 0.8, ..none() }, json!({"repeat_penalty": 0.8})),
+        (TokenRules { repetition_penalty: 1.3, ..none() }, json!({"repeat_penalty": 1.3})),
+        (TokenRules { repetition_penalty: 0.8, ..none() }, json!({"repeat_penalty": 0.8})),
         (
-            &start,
             TokenRules { presence_penalty: 0.9, frequency_penalty: 0.4, ..none() },
             json!({"presence_penalty": 0.9, "frequency_penalty": 0.4}),
         ),
         (
-            &question,
             TokenRules { logit_bias: vec![(five, 2.5), (equals, -4.0)], repetition_penalty: 1.1, ..none() },
             json!({"logit_bias": [[five, 2.5], [equals, -4.0]], "repeat_penalty": 1.1}),
         ),
     ];
-    for (prompt, rules, theirs) in cases {
+    for (rules, theirs) in cases {
+        // The server counts as many of the last tokens as it is told: all for what the prompt is part of, and else the path.
+        let whole = rules.repetition_penalty != 1.0;
+        let window = |path: usize| if whole { 1024 } else { path };
         let sampling = Sampling { temperature: 0.0, ..Sampling::default() };
         let settings = Arc::new(Settings { sampling, rules, max_tokens: 30, ..Settings::default() });
-        let prompts =
-            [Prompt { tokens: prompt.as_slice().into(), settings: settings.clone(), key: 0, answers: None }];
+        let prompts = [Prompt {
+            tokens: question.as_slice().into(),
+            settings: settings.clone(),
+            key: 0,
+            answers: None,
+        }];
         let tree = grow(&mut embedded(&checkpoint), Method::FullParallel, &plan(1), &prompts).remove(0);
         let sequence = &tree.sequences()[0];
         let (mut compared, mut changed) = (0, 0.0f32);
         for (at, (token, logprob)) in sequence.tokens.iter().zip(&sequence.logprobs).enumerate() {
-            let path = [prompt.as_slice(), &sequence.tokens[..at]].concat();
+            let path = [question.as_slice(), &sequence.tokens[..at]].concat();
             let find = |more: &Value| {
-                let top = after_samplers(&live.url, &path, more);
+                let mut more = more.clone();
+                more["repeat_last_n"] = window(at).into();
+                let top = after_samplers(&live.url, &path, &more);
                 top.iter().find(|(id, _)| id == token).map(|(_, logprob)| *logprob)
             };
             // The server is silent within a character.

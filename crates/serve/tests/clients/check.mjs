@@ -65,7 +65,7 @@ const checks = {
     const ask = (seed) => chat(hard, { seed, temperature: 1.5, max_tokens: 40, top_k: 1 }).then(texts);
     assert.deepEqual(await ask(1), await ask(2));
     const shared = await chat(hard, { n: 8, seed: 3, eager: {} });
-    assert.ok(shared.eager.saved > shared.eager.shared);
+    assert.ok(shared.eager.saved >= shared.eager.shared);
   },
   async errors() {
     await assert.rejects(chat(easy, { n: 1e9 }), OpenAI.BadRequestError);
