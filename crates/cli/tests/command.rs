@@ -175,6 +175,18 @@ fn tables_fit_what_they_are_printed_on() {
     }
 }
 
+/// The prompt opens the chain of thought, and nothing closes it.
+#[test]
+fn solve_takes_no_thought_for_an_answer() {
+    let prompt = "<|im_start|>user\nWhat is 888 * 27 + 271?<|im_end|>\n<|im_start|>assistant\n<think>\n";
+    let solve =
+        |most: &str| json(&["solve", prompt, "--raw", "--temperature", "0", "--max-tokens", most, "--json"]);
+    let (cut, whole) = (solve("20"), solve("400"));
+    assert!(cut["sequences"][0]["text"].as_str().unwrap().contains('='), "{cut}");
+    assert!(cut["answer"].is_null() && cut["votes"].as_array().unwrap().is_empty(), "{cut}");
+    assert_eq!(whole["answer"], "24247", "{whole}");
+}
+
 #[test]
 fn solve_in_json_follows_the_contract_of_samples() {
     let line = json(&["solve", HARD, "-m", "4", "--json", "--answer", "50/(48/(47-23))"]);

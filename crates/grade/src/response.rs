@@ -235,6 +235,10 @@ fn first_mark(mark: &ThoughtMark, text: &str) -> Option<usize> {
 /// The first mark in a line that is not quoted there.
 fn mark_in_line(marks: &[&str], line: &str) -> Option<usize> {
     let bytes = line.as_bytes();
+    let begins = |at: usize| {
+        let rest = &bytes[at..];
+        marks.iter().any(|mark| rest.first() == mark.as_bytes().first() && rest.starts_with(mark.as_bytes()))
+    };
     let mut open = None;
     let mut at = 0;
     while at < bytes.len() {
@@ -243,7 +247,7 @@ fn mark_in_line(marks: &[&str], line: &str) -> Option<usize> {
             open = None;
         } else if matches!(byte, b'`' | b'"' | b'\'') && open.is_none() && may_open(&bytes[..at]) {
             open = Some(byte);
-        } else if marks.iter().any(|mark| bytes[at..].starts_with(mark.as_bytes())) {
+        } else if begins(at) {
             // A quotation that is never closed was only an apostrophe.
             match open.and_then(|quote| bytes[at..].iter().position(|&byte| byte == quote)) {
                 Some(end) => (at, open) = (at + end, None),
