@@ -285,3 +285,46 @@ fn the_markdown_links_pictures_that_stand_by_themselves() {
     let tokens = linked.iter().find(|path| path.contains("tokens-by-method")).unwrap();
     assert!(std::fs::read_to_string(folder.path().join(tokens)).unwrap().contains("ESC</text>"));
 }
+
+/// Full EAGer knows which sequences are right, and so do plain samplers.
+#[test]
+fn full_eager_stands_beside_what_else_labels_buy() {
+    let solved = |id: &str, sequences: usize| {
+        let leaves: Vec<_> = (0..sequences).map(|at| leaf("4", at + 1 == sequences, 10)).collect();
+        sample(id, &leaves, 1.0)
+    };
+    let run = |method: &'static str, sequences: usize| {
+        Setting::of(method).run(["a", "b", "c"].iter().map(|id| solved(id, sequences)).collect())
+    };
+    let all = [run("full-parallel", 10), run("eager/regrow", 5), run("until-right", 1), run("two-stage", 3)];
+    let said = |runs: &[eager_lab::run::Run]| Report::new(runs, Options::default()).headline().join(" ");
+    let text = said(&all);
+    let labels = "With the labels that it knows, Until right has pass@k 1.000 with 10% of full-parallel's tokens and \
+                  Two-stage has pass@k 1.000 with 30% of full-parallel's tokens.";
+    assert!(text.contains(labels), "{text}");
+    assert!(!said(&all[..2]).contains("labels"));
+    assert!(Report::new(&all, Options::default()).html().contains("decide by which sequences are right"));
+}
+
+/// Who was given up counts as wrong, and the rate of the others has a column of its own.
+#[test]
+fn sequences_that_were_given_up_are_told_apart() {
+    let halted = |mut sample: eager_lab::run::Sample| {
+        sample.sequences[1].finish = Some(eager_core::Finish::Halted);
+        sample
+    };
+    let leaves = [leaf("4", true, 10), leaf("", false, 5)];
+    let whole = Setting::of("full-parallel").run(vec![sample("a", &leaves, 1.0)]);
+    let given_up = Setting::of("deepconf").run(vec![halted(sample("a", &leaves, 1.0))]);
+    let alone = [whole.clone()];
+    assert!(!Report::new(&alone, Options::default()).markdown("figures").contains("unhalted"));
+    let runs = [whole, given_up];
+    let report = Report::new(&runs, Options::default());
+    let rates: Vec<_> = report
+        .lines()
+        .iter()
+        .map(|line| (line.pass_rate.map(|e| e.value), line.pass_rate_unhalted.map(|e| e.value)))
+        .collect();
+    assert_eq!(rates, [(Some(0.5), None), (Some(0.5), Some(1.0))]);
+    assert!(report.markdown("figures").contains("unhalted"));
+}
