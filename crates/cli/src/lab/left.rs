@@ -4,7 +4,6 @@
 //! share of prompts that are done says little. Tokens do say it: those that are decoded, of as many as the prompts will have
 //! if they are like those that are done. A run to come is taken to last as long as the last one of its method.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use eager_core::Method;
@@ -13,7 +12,7 @@ use eager_core::Method;
 #[derive(Debug, Default)]
 pub struct TimeLeft {
     /// The methods of the runs that are still to begin.
-    ahead: VecDeque<Method>,
+    ahead: Vec<Method>,
     current: Option<Method>,
     /// How long complete runs took, the last one last.
     took: Vec<(Method, Duration)>,
@@ -29,9 +28,13 @@ impl TimeLeft {
         TimeLeft { ahead: runs.collect(), ..TimeLeft::default() }
     }
 
-    /// The next run begins.
-    pub fn begin(&mut self) {
-        self.current = self.ahead.pop_front();
+    /// It is a run's turn. One that turns out to be complete already takes no time after all.
+    pub fn begin(&mut self, method: Method, is_complete: bool) {
+        // One that was taken for complete and is not was not counted.
+        if let Some(at) = self.ahead.iter().position(|&ahead| ahead == method) {
+            self.ahead.remove(at);
+        }
+        self.current = (!is_complete).then_some(method);
         self.stage(0);
     }
 
@@ -91,12 +94,12 @@ mod tests {
     #[test]
     fn all_runs_count_and_prompts_that_end_together_do_not_deceive() {
         let methods = [Method::FullParallel].into_iter().chain([Method::EagerInit; 20]);
-        let mut time = TimeLeft::new(methods);
+        let mut time = TimeLeft::new(methods.clone());
         // Prompts are 90 to 99 tokens long, and every second each gets ten.
         let lengths: Vec<usize> = (90..100).collect();
         let mut silent = 0;
-        for run in 0..21 {
-            time.begin();
+        for (run, method) in (0..).zip(methods) {
+            time.begin(method, false);
             time.stage(lengths.len());
             for second in 1..=10u32 {
                 let reached = 10 * second as usize;
@@ -126,12 +129,17 @@ mod tests {
     fn a_run_is_taken_to_be_like_the_last_of_its_method() {
         let [full, init] = [Method::FullParallel, Method::EagerInit];
         let mut time = TimeLeft::new([full, init, full, init, init].into_iter());
-        time.begin();
+        time.begin(full, false);
         time.complete(30 * SECOND);
         let between = |time: &TimeLeft| time.left(Duration::ZERO, Duration::ZERO, 0).unwrap();
         assert_eq!(between(&time), 4 * 30 * SECOND);
-        time.begin();
+        time.begin(init, false);
         time.complete(10 * SECOND);
         assert_eq!(between(&time), 30 * SECOND + 2 * 10 * SECOND);
+        time.begin(full, true);
+        assert_eq!(between(&time), 2 * 10 * SECOND, "it was there already");
+        time.begin(Method::Esc, false);
+        time.complete(SECOND);
+        assert_eq!(between(&time), 2 * 10 * SECOND, "nobody had counted it");
     }
 }

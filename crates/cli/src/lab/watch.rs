@@ -60,7 +60,8 @@ impl Show {
     /// How long it still takes; nothing where nobody knows, or nothing is left.
     fn left(&self, decoded: usize) -> Option<String> {
         let left = self.time.left(self.begun.elapsed(), self.bar.elapsed(), decoded)?;
-        (!left.is_zero()).then(|| format!("about {} left{}", HumanDuration(left), self.of_what))
+        let left = (!left.is_zero()).then(|| left.max(Duration::from_secs(1)))?;
+        Some(format!("about {} left{}", HumanDuration(left), self.of_what))
     }
 
     /// A line about the run, above the bar. Where there is no terminal for a bar, as in a batch job's log, the line comes all
@@ -116,10 +117,8 @@ impl Spectator for Show {
         self.title = if trial.name.is_empty() { trial.method.to_string() } else { trial.name.clone() };
         let all = trial.tasks.len();
         self.there = finished >= all;
-        if !self.there {
-            self.begun = Instant::now();
-            self.time.begin();
-        }
+        self.begun = Instant::now();
+        self.time.begin(trial.method, self.there);
         if finished > 0 && !self.there {
             self.say(&format!("goes on, {finished} of {all} prompts were there already"));
         }

@@ -153,7 +153,11 @@ fn what_is_there_already_is_told() {
     assert!(full_parallel.ends_with("was there already"), "{message}");
     assert_eq!(goes_on, "[2/3] eager-init: goes on, 1 of 4 prompts were there already");
     assert!(init.starts_with("[2/3] eager-init: pass@k") && !init.contains("there"), "{message}");
+    let (_, left) =
+        init.split_once("; about ").unwrap_or_else(|| panic!("one more run is to come: {message}"));
+    assert!(left.ends_with(" left"), "{message}");
     assert!(esc.starts_with("[3/3] esc: pass@k") && !esc.contains("there"), "{message}");
+    assert!(!esc.contains("left"), "{message}");
 }
 
 /// Rewrites what a run says it was asked.

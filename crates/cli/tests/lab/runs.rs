@@ -272,17 +272,28 @@ fn a_secret_suite_leaves_no_text_behind() {
     };
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");
-    let args =
-        ["bench", "--suite", "gpqa-diamond", "--limit", "2", "-m", "2", "--max-tokens", "20", "--method"];
-    let output =
-        command(&args).args(["full-parallel", "--out"]).arg(&out).env("EAGER_DATA", data).output().unwrap();
-    stdout(&output);
+    let args = ["bench", "--suite", "gpqa-diamond", "-m", "2", "--max-tokens", "20", "--resume", "--method"];
+    let bench = |limit: &str| {
+        let mut command = command(&args);
+        command.args(["full-parallel", "--limit", limit, "--out"]).arg(&out).env("EAGER_DATA", &data);
+        command.output().unwrap()
+    };
+    stdout(&bench("2"));
+    // More of them can be added, though nothing is written down but the names of those that are finished.
+    stdout(&bench("3"));
     for line in samples(&out) {
         for sequence in line["sequences"].as_array().unwrap() {
             assert_eq!(sequence["text"], "");
         }
     }
+    assert_eq!(samples(&out).len(), 3);
     assert!(!out.join("problems.jsonl").exists());
+    let lines = std::fs::read_to_string(out.join("samples.jsonl")).unwrap();
+    std::fs::write(out.join("samples.jsonl"), lines.split_inclusive('\n').take(2).collect::<String>())
+        .unwrap();
+    let unlisted = bench("4");
+    assert_eq!(unlisted.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unlisted.stderr).contains("only once it is complete"));
 }
 
 /// A grading command may take minutes; whoever presses Ctrl-C does not want to wait for it.
