@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::{Value, json};
@@ -119,4 +120,56 @@ fn rules_about_tokens_reach_solve() {
     let Output { status, stderr, .. } = eager(&["solve", "1+1", "--logit-bias", "99999=1"]).output().unwrap();
     assert_eq!(status.code(), Some(1));
     assert!(String::from_utf8_lossy(&stderr).contains("logit_bias names token 99999"));
+}
+
+/// In front of a llama-server: what it does as we do is passed on, and what it would do otherwise is refused by name.
+#[test]
+fn a_server_behind_a_server_follows_or_refuses() {
+    let Some(python) = std::env::var_os("EAGER_TEST_XLLAMACPP") else {
+        eprintln!("skipped: EAGER_TEST_XLLAMACPP names no Python with xllamacpp");
+        return;
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let model = root.join("models/acorn/weights/acorn-q8_0.gguf");
+    let mut behind = Command::new(python)
+        .arg(root.join("crates/remote/tests/live/serve.py"))
+        .arg(&model)
+        .args(["4", "1024", "1"])
+        // The script ends when this pipe is closed, whatever becomes of us.
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut url = String::new();
+    BufReader::new(behind.stdout.take().unwrap()).read_line(&mut url).unwrap();
+    let (url, model) = (url.trim(), model.to_str().unwrap());
+    let serve = Serve::start(&["--url", url, "--model", model]);
+
+    let text = |more: Value| serve.chat(&more).1["choices"][0]["message"]["content"].clone();
+    let texts: Vec<Value> = (0..3)
+        .map(|seed| text(json!({"seed": seed, "top_k": 1, "temperature": 1.5, "max_tokens": 20})))
+        .collect();
+    assert!(texts[0].is_string() && texts.windows(2).all(|pair| pair[0] == pair[1]), "{texts:?}");
+    // Every number a token may have: the first one ends it.
+    let ends: Vec<u32> = (1..=100).collect();
+    let (_, answer) = serve.chat(&json!({"stop_token_ids": ends, "max_tokens": 200}));
+    assert_eq!(answer["choices"][0]["finish_reason"], "stop", "{answer}");
+    assert!(answer["usage"]["completion_tokens"].as_u64().unwrap() < 20, "{answer}");
+    for (name, value) in [
+        ("presence_penalty", json!(1)),
+        ("repetition_penalty", json!(1.2)),
+        ("logit_bias", json!({"5": -100})),
+        ("min_tokens", json!(5)),
+        ("ignore_eos", json!(true)),
+        ("guided_regex", json!("a")),
+    ] {
+        let (head, answer) = serve.chat(&json!({ name: value, "max_tokens": 5 }));
+        assert!(head.starts_with("http/1.1 400"), "{head}");
+        assert_eq!(answer["error"]["param"], name);
+    }
+    let refused = refused(&["serve", "--port", "0", "--url", url, "--model", model, "--min-tokens", "5"]);
+    assert!(refused.contains("--min-tokens"), "{refused}");
+    drop(behind.stdin.take());
+    behind.wait().unwrap();
 }
