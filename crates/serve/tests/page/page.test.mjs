@@ -131,7 +131,7 @@ test("what the server refuses is told in a sentence", () =>
     await ask(page, { question: HARD, method: "eager" });
     const alert = page.locator("#problem:not([hidden])");
     await alert.waitFor();
-    assert.match(await alert.textContent(), /^Full eager .*\.$/);
+    assert.match(await alert.textContent(), /^Eager\/regrow decides by the right answer: .*\.$/);
     await ask(page, { answer: "64" });
     await grown(page);
     assert.equal(await alert.count(), 0);
