@@ -49,7 +49,8 @@ test("a question grows into a tree, and the counts are those of the API", () =>
     const percent = async (id) => Number((await page.textContent(`#${id}`)).replace("%", ""));
     assert.equal(await percent("shared"), Math.round(100 * answer.eager.shared));
     assert.equal(await percent("saved"), Math.round(100 * answer.eager.saved));
-    assert.ok(answer.eager.saved >= answer.eager.shared);
+    // Against n full samples more is saved, unless there are n sequences.
+    assert.equal(answer.eager.saved > answer.eager.shared, answer.choices.length < ASKED.n);
     const counts = (await page.locator("#votes .count").allTextContents()).map(Number);
     assert.deepEqual(counts, answer.eager.votes[0].map((vote) => vote.count));
   }));
