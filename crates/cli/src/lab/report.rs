@@ -84,8 +84,7 @@ pub fn run(args: &Args) -> anyhow::Result<Outcome> {
 }
 
 /// What stands in a column of that name.
-pub const SHARED: &str =
-    "equal distinct: full-parallel's pass@k with as many distinct prefixes (-: it has fewer itself).";
+pub const SHARED: &str = "equal distinct: full-parallel's pass@k at as many distinct prefixes (-: fewer).";
 
 /// A column of the table: its name, and what a line has there.
 type Column = (&'static str, fn(&Line) -> String);
