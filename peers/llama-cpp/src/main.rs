@@ -3,16 +3,17 @@
 mod busy;
 mod llama;
 mod ours;
+mod quantise;
 mod report;
 mod setting;
 mod workload;
 
 use std::env;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::busy::Neighbour;
@@ -27,11 +28,13 @@ const CLOSE: f64 = 0.8;
 
 /// Measure llama.cpp and eager on the same workloads, side by side
 #[derive(Debug, Parser)]
-#[command(name = "llama-peer", version)]
+#[command(name = "llama-peer", version, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 struct Args {
+    #[command(subcommand)]
+    task: Option<Task>,
     /// The model, a GGUF file; both engines read the same one
-    #[arg(long, value_name = "FILE")]
-    model: PathBuf,
+    #[arg(long, value_name = "FILE", required = true)]
+    model: Option<PathBuf>,
     /// The `eager` command; without it only llama.cpp is measured
     #[arg(long, value_name = "PATH")]
     eager: Option<PathBuf>,
@@ -47,9 +50,28 @@ struct Args {
     /// Measure what is left of the speed next to a busy process, on branches-8
     #[arg(long, conflicts_with = "workload")]
     busy: bool,
+    /// Measure the machine's peaks beside every run of eager, for its share of what they allow
+    #[arg(long, requires = "eager")]
+    peaks: bool,
     /// Write everything that was measured to a file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Write a model in another format of weights, by llama.cpp's own quantisation
+    ///
+    /// Weights that are quantised already are read as they are and quantised once more: good for speeds, not for answers.
+    Quantise {
+        /// The GGUF file to read
+        from: PathBuf,
+        /// The GGUF file to write
+        to: PathBuf,
+        /// The format of the weights
+        #[arg(value_enum)]
+        format: quantise::Format,
+    },
 }
 
 fn workload_parser() -> impl TypedValueParser<Value = Workload> {
@@ -63,9 +85,13 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let args = Args::parse();
-    let peers = Peers::new(&args)?;
+    if let Some(Task::Quantise { from, to, format }) = &args.task {
+        return quantise::quantise(from, to, *format, args.threads);
+    }
+    let model = args.model.as_deref().context("--model names no file")?;
+    let peers = Peers::new(&args, model)?;
     let mut report = Report {
-        model: args.model.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        model: model.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         threads: args.threads,
         llama_build: peers.llama.build(),
         scouting: Vec::new(),
@@ -109,9 +135,10 @@ struct Peers {
 }
 
 impl Peers {
-    fn new(args: &Args) -> Result<Peers> {
-        let eager = args.eager.as_deref().map(|binary| Eager::new(binary, &args.model, args.threads));
-        Ok(Peers { llama: Llama::load(&args.model, args.threads)?, eager: eager.transpose()? })
+    fn new(args: &Args, model: &Path) -> Result<Peers> {
+        let eager =
+            args.eager.as_deref().map(|binary| Eager::new(binary, model, args.threads, args.peaks));
+        Ok(Peers { llama: Llama::load(model, args.threads)?, eager: eager.transpose()? })
     }
 
     /// A quick look at every setting of llama.cpp, since measuring each in full would take several times as long.
@@ -141,7 +168,9 @@ impl Peers {
             for (&(workload, setting), rows) in chosen.iter().zip(&mut rows) {
                 if let Some(eager) = &self.eager {
                     for (row, &kv) in rows.iter_mut().zip(workload.eager_kv()) {
-                        row.eager.push(eager.measure(&workload, kv)?);
+                        let speed = eager.measure(&workload, kv)?;
+                        row.eager.push(speed.tokens_per_second);
+                        row.share_of_bound.extend(speed.share_of_bound);
                     }
                 }
                 let llama = self.llama.measure(&workload, setting)?;
@@ -167,6 +196,7 @@ impl Peers {
             workload,
             setting,
             eager: Vec::new(),
+            share_of_bound: Vec::new(),
             llama: Vec::new(),
             ratio: Vec::new(),
         };
@@ -177,7 +207,7 @@ impl Peers {
     fn keep(&self, workload: &Workload, setting: Setting, rounds: u16) -> Result<Vec<Kept>> {
         let mut kept = Vec::new();
         if let Some(eager) = &self.eager {
-            kept.push(Kept::of("eager", rounds, || eager.measure(workload, Kv::F16))?);
+            kept.push(Kept::of("eager", rounds, || Ok(eager.measure(workload, Kv::F16)?.tokens_per_second))?);
         }
         // A share needs no long run; our command cannot be told, and takes all the steps of the workload.
         let short = Workload { tokens: 64, ..*workload };

@@ -14,6 +14,15 @@ pub struct Eager {
     binary: PathBuf,
     model: PathBuf,
     threads: u16,
+    peaks: bool,
+}
+
+/// What one run of the command reached.
+#[derive(Debug, Clone, Copy)]
+pub struct Speed {
+    pub tokens_per_second: f64,
+    /// Of what the machine's peaks allow, where they were measured in the same run.
+    pub share_of_bound: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -32,19 +41,20 @@ struct Entry {
     tokens: u64,
     kv: String,
     tokens_per_second: f64,
+    share_of_bound: Option<f64>,
 }
 
 impl Eager {
     /// Makes sure there is such a command, which would otherwise be found out after minutes of scouting.
-    pub fn new(binary: &Path, model: &Path, threads: u16) -> Result<Eager> {
+    pub fn new(binary: &Path, model: &Path, threads: u16, peaks: bool) -> Result<Eager> {
         let version = Command::new(binary).arg("--version").output();
         let version = version.with_context(|| format!("cannot run {}", binary.display()))?;
         ensure!(version.status.success(), "{} is not the `eager` command", binary.display());
-        Ok(Eager { binary: binary.to_owned(), model: model.to_owned(), threads })
+        Ok(Eager { binary: binary.to_owned(), model: model.to_owned(), threads, peaks })
     }
 
-    /// Tokens per second of the whole workload, as the command reports them.
-    pub fn measure(&self, workload: &Workload, kv: Kv) -> Result<f64> {
+    /// The speed of the whole workload, as the command reports it.
+    pub fn measure(&self, workload: &Workload, kv: Kv) -> Result<Speed> {
         // Where llama.cpp keeps half-precision floats, we keep whole numbers of 16 bits.
         let ours = match kv {
             Kv::F16 => "q16",
@@ -53,6 +63,7 @@ impl Eager {
         let output = Command::new(&self.binary)
             .args(["engine", "bench", "--json", "--workload", workload.name, "--kv", ours])
             .args(["--threads", &self.threads.to_string()])
+            .args(self.peaks.then_some("--peaks"))
             .arg("--model")
             .arg(&self.model)
             .output()
@@ -69,7 +80,7 @@ impl Eager {
             .find(|entry| entry.name == workload.name && entry.kv == ours)
             .with_context(|| format!("`eager engine bench` did not report {}", workload.row(kv)))?;
         entry.check(workload)?;
-        Ok(entry.tokens_per_second)
+        Ok(Speed { tokens_per_second: entry.tokens_per_second, share_of_bound: entry.share_of_bound })
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Row {
     pub setting: Setting,
     /// Tokens per second; empty when our engine was not measured.
     pub eager: Vec<f64>,
+    /// The share of the machine's bound that our engine reached; empty without `--peaks`.
+    pub share_of_bound: Vec<f64>,
     pub llama: Vec<f64>,
     /// `eager / llama` of the same round, minutes apart at most, so that a slow spell of the machine is in
     /// both or in neither.
@@ -76,15 +78,18 @@ fn rows(rows: &[Row]) -> String {
         let [ratio, least, most] = spread(&row.ratio).map(|value| format!("{value:.2}"));
         let eager = number(median(&row.eager));
         let llama = number(median(&row.llama));
-        let line = [row.name.clone(), eager, llama, ratio, least, most, row.setting.to_string()];
-        line.map(|cell| if cell == "NaN" { "-".into() } else { cell }).to_vec()
+        let bound = percent(median(&row.share_of_bound));
+        let line = [row.name.clone(), eager, llama, ratio, least, most, bound, row.setting.to_string()];
+        line.map(|cell| if cell.starts_with("NaN") { "-".into() } else { cell }).to_vec()
     });
-    table(&["workload", "eager t/s", "llama.cpp t/s", "ratio", "min", "max", "llama.cpp setting"], lines)
+    let header =
+        ["workload", "eager t/s", "llama.cpp t/s", "ratio", "min", "max", "of bound", "llama.cpp setting"];
+    table(&header, lines)
 }
 
 fn busy(kept: &[Kept]) -> String {
     let lines = kept.iter().map(|kept| {
-        let [share, least, most] = spread(&kept.share).map(|value| format!("{:.0}%", 100.0 * value));
+        let [share, least, most] = spread(&kept.share).map(percent);
         let (quiet, busy) = (number(median(&kept.quiet)), number(median(&kept.busy)));
         vec![kept.engine.into(), quiet, busy, share, least, most, String::new()]
     });
@@ -122,6 +127,10 @@ fn spread(values: &[f64]) -> [f64; 3] {
 
 fn number(value: f64) -> String {
     format!("{value:.1}")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0}%", 100.0 * share)
 }
 
 /// Aligned columns: words to the left, which are in the first and the last, and numbers to the right.
