@@ -149,15 +149,7 @@ fn is_complete(tree: &Tree) -> bool {
 pub fn grade(grader: &Grader, extraction: &Extraction, tree: &Tree, texts: &[String]) -> Outcome {
     let finishes = tree.sequences().iter().map(|s| s.finish);
     let grades = grader.grade_all(responses(extraction, texts, finishes));
-    let (answers, correct) = grades.into_iter().map(|grade| (grade.answer, grade.correct)).unzip();
-    Outcome {
-        answers,
-        correct,
-        weights: tree.weights(),
-        halted: tree.halted(),
-        tokens: tree.tokens_generated(),
-        ..Outcome::default()
-    }
+    Outcome::of(tree, grades.into_iter().map(|grade| (grade.answer, grade.correct)))
 }
 
 /// Full-parallel's run, if it is complete: the measure of the others.

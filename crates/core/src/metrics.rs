@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chance::Key;
 use crate::prefixes::Prefixes;
+use crate::tree::Tree;
 use crate::vote::{Votes, tied, weighted_tally};
 
 /// What sequences without an answer count for in a majority.
@@ -48,6 +49,19 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The answers of a tree's sequences, and which of them are correct, in the sequences' order.
+    pub fn of(tree: &Tree, grades: impl IntoIterator<Item = (Option<String>, bool)>) -> Self {
+        let (answers, correct) = grades.into_iter().unzip();
+        Outcome {
+            answers,
+            correct,
+            weights: tree.weights(),
+            halted: tree.halted(),
+            scores: Vec::new(),
+            tokens: tree.tokens_generated(),
+        }
+    }
+
     pub fn sequences(&self) -> usize {
         self.correct.len()
     }

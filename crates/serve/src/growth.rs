@@ -164,15 +164,7 @@ impl Seed {
 pub fn grade(seed: &Seed, prompt: usize, tree: &Tree) -> Outcome {
     let paths: Vec<EndedPath> = tree.ids().map(|id| EndedPath::of(tree, id)).collect();
     let grades = seed.reader(prompt).grade(&paths);
-    let (answers, correct) = grades.into_iter().map(|grade| (grade.answer, grade.correct)).unzip();
-    Outcome {
-        answers,
-        correct,
-        weights: tree.weights(),
-        halted: tree.halted(),
-        tokens: tree.tokens_generated(),
-        ..Outcome::default()
-    }
+    Outcome::of(tree, grades.into_iter().map(|grade| (grade.answer, grade.correct)))
 }
 
 /// The text of tokens up to the first stop string, and whether there was one; `stops` hears them, where there are any.

@@ -366,14 +366,9 @@ fn grade(task: &Task, tree: &Tree, texts: &[String], stop: &AtomicBool) -> Resul
         #[cfg(unix)]
         error => BenchError::Judge { id: task.problem.id.clone(), error },
     })?;
-    Ok(Outcome {
-        answers: verdicts.iter().map(|verdict| verdict.answer.clone()).collect(),
-        correct: verdicts.iter().map(|verdict| verdict.correct.unwrap_or(false)).collect(),
-        weights: tree.weights(),
-        halted: tree.halted(),
-        scores: verdicts.iter().filter_map(|verdict| verdict.score).collect(),
-        tokens: tree.tokens_generated(),
-    })
+    let scores = verdicts.iter().filter_map(|verdict| verdict.score).collect();
+    let grades = verdicts.into_iter().map(|verdict| (verdict.answer, verdict.correct.unwrap_or(false)));
+    Ok(Outcome { scores, ..Outcome::of(tree, grades) })
 }
 
 fn sample(
