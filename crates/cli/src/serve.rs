@@ -32,7 +32,7 @@ pub struct Args {
     /// A file that says who may ask: a name, the SHA-256 of the key, and limits (n=, requests=, tokens-per-minute=) a line
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
-    /// Let the pages of this origin ask, such as https://app.example.org; give it several times for several, or * for all
+    /// Let the pages of this origin ask, such as `https://app.example.org`; give it several times for several, or * for all
     #[arg(long, value_name = "ORIGIN")]
     cors: Vec<Origin>,
     /// A folder with runs for the page to show

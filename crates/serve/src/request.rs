@@ -1,7 +1,7 @@
 //! A request as it comes, and as it is meant.
 //!
 //! [`Body`] is what clients may send; [`Body::read`] turns it into an [`Ask`], in which every number is in range and every
-//! word is known, or into an error that names the field. What else clients may say is [`parameters`]'s.
+//! word is known, or into an error that names the field. What else clients may say is `parameters`'s.
 
 use std::sync::Arc;
 
