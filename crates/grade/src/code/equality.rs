@@ -141,16 +141,26 @@ fn number(value: &Value<'_>) -> Option<f64> {
     }
 }
 
-/// The same for values that Python holds equal and for numbers that differ by a rounding error: floats count to six
-/// digits.
+/// The same for values that Python holds equal and for numbers that differ by a rounding error: floats that are no
+/// whole number count to six digits. One NaN is as another here, and nothing else is.
 pub(super) fn fingerprint(value: &Value<'_>) -> [u8; 32] {
     digest(&rounded(value)).unwrap_or_default()
 }
 
 fn rounded<'a>(value: &Value<'a>) -> Value<'a> {
-    let round = |float: f64| format!("{float:.5e}").parse().unwrap_or(float);
+    let round = |float: f64| {
+        // As `1234567` and `1234567.0` are one value, so is what misses it by a rounding error.
+        let whole = float.round();
+        let near = (float - whole).abs() <= 1e-9 * float.abs();
+        if near { whole } else { format!("{float:.5e}").parse().unwrap_or(float) }
+    };
     let all = |items: &[Value<'a>]| items.iter().map(rounded).collect();
     match value {
+        // Nothing else is spelled so: no set holds the same twice.
+        Value::Float(float) if float.is_nan() => Value::Set(vec![Value::None, Value::None]),
+        Value::Complex(re, im) if re.is_nan() || im.is_nan() => {
+            Value::Set([*re, *im, *re, *im].map(|part| rounded(&Value::Float(part))).to_vec())
+        }
         Value::Float(float) => Value::Float(round(*float)),
         Value::Complex(re, im) => Value::Complex(round(*re), round(*im)),
         Value::List(items) => Value::List(all(items)),
@@ -444,6 +454,23 @@ mod tests {
         assert!(!check.passes(&nan, true));
         assert!(!Check::Exact(digest(&nan)).passes(&nan, true));
         assert!(!Check::Root { coefficients: vec![0.0, 1.0], atol: 1.0 }.passes(&nan, true));
+    }
+
+    #[test]
+    fn a_fingerprint_is_of_the_value() {
+        let of = |value: Value<'_>| fingerprint(&value);
+        let float = Value::Float;
+        assert_eq!(of(float(1_234_567.0)), of(Value::Int(1_234_567)));
+        assert_eq!(of(float(1_234_567.000_000_000_2)), of(Value::Int(1_234_567)));
+        assert_eq!(of(float(0.1 + 0.2)), of(float(0.3)));
+        assert_ne!(of(float(1_234_567.0)), of(float(1_234_568.0)));
+        let beside = |value: i32| Value::List(vec![float(f64::NAN), Value::Int(value)]);
+        assert_eq!(of(beside(1)), of(Value::List(vec![float(-f64::NAN), Value::Int(1)])));
+        assert_ne!(of(beside(1)), of(beside(2)));
+        assert_ne!(of(float(f64::NAN)), of(Value::Text(b"nan")));
+        assert_ne!(of(float(f64::NAN)), of(Value::None));
+        assert_ne!(of(Value::Complex(f64::NAN, 1.0)), of(Value::Complex(f64::NAN, 2.0)));
+        assert_ne!(of(float(f64::INFINITY)), of(float(f64::NEG_INFINITY)));
     }
 
     #[test]
