@@ -348,6 +348,10 @@ pub(super) fn scale(unit: &str) -> Option<(i64, i64, &str)> {
     let rest = unit[first.len()..].trim_start();
     let lower = first.to_ascii_lowercase();
     let (over, under) = match lower.strip_suffix('s').unwrap_or(&lower) {
+        // Quarters are not among them: they are coins as often.
+        "half" | "halve" => (1, 2),
+        "third" => (1, 3),
+        "fourth" => (1, 4),
         "dozen" => (12, 1),
         "hundred" => (100, 1),
         "thousand" => (1000, 1),
@@ -360,6 +364,11 @@ pub(super) fn scale(unit: &str) -> Option<(i64, i64, &str)> {
         "eighth" => (1, 8),
         "ninth" => (1, 9),
         "tenth" => (1, 10),
+        "eleventh" => (1, 11),
+        "twelfth" => (1, 12),
+        "fifteenth" => (1, 15),
+        "sixteenth" => (1, 16),
+        "twentieth" => (1, 20),
         "hundredth" => (1, 100),
         "thousandth" => (1, 1000),
         "millionth" => (1, 1_000_000),
@@ -373,7 +382,7 @@ pub(super) fn scale(unit: &str) -> Option<(i64, i64, &str)> {
 /// Do the words after a value leave it as it is, as a unit or a remark does? Words that take it back, offer another
 /// one or reckon on with it are no unit: `5 \text{ or 6}`, `5 \text{ is wrong}`, `5 \text{ and a half}`.
 pub(super) fn is_harmless(words: &str) -> bool {
-    let lower = words.to_lowercase();
+    let lower = scale(words).map_or(words, |(.., rest)| rest).to_lowercase();
     let another = lower.split_whitespace().any(|word| {
         word.trim_start_matches(['(', '[', '-', '+', '=']).starts_with(|c: char| c.is_ascii_digit())
     });
