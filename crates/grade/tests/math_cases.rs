@@ -248,6 +248,10 @@ fn percent_units_money_bases() {
         (&["2000000000", "2 bn", "2 billion", "2000 million"], &["2", "2 million"]),
         (&["2000000 m", "2 million meters", "2000 km"], &["2 million km"]),
         (&["5", "5 fifth graders"], &["1"]),
+        (&["2/3", r"2\text{ thirds}", "2 thirds"], &["2"]),
+        (&["3/2", r"3\text{ halves}", "3 halves"], &["3"]),
+        (&["1/2", r"1\text{ half}"], &["1", r"5\text{ and a half}"]),
+        (&["0.25", "5 twentieths", "3 twelfths", "1 fourth"], &["5", "3"]),
         (
             &["18.90", r"\$18.90", "$18.90", r"\$18.9", "18.9 dollars", r"18.90\text{ dollars}", "€18.90"],
             &["18.95"],
@@ -650,6 +654,17 @@ fn votes_are_counted_by_meaning() {
         grades.iter().map(|grade| (grade.answer.as_deref().unwrap(), grade.correct)).collect();
     let (half, two, word) = (("1/2", false), ("2", true), (r"\text{two}", false));
     assert_eq!(votes, [half, half, half, two, two, word, two, half]);
+}
+
+/// What a unit on one side only forgives does not put right and wrong answers together.
+#[test]
+fn no_vote_is_right_and_wrong() {
+    let answers = ["10", r"10\text{ miles}", r"10\text{ miles}", r"10\text{ km}", "10"];
+    let grades = math::grade_all("10 km", &answers.map(|answer| format!(r"\boxed{{{answer}}}")));
+    let votes: Vec<(&str, bool)> =
+        grades.iter().map(|grade| (grade.answer.as_deref().unwrap(), grade.correct)).collect();
+    let (right, wrong) = (("10", true), ("10 miles", false));
+    assert_eq!(votes, [right, wrong, wrong, right, right]);
 }
 
 #[test]

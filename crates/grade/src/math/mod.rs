@@ -274,26 +274,31 @@ pub fn grade<'a>(gold: &str, response: impl Into<Response<'a>>) -> Grade {
     Grade { answer: answer.map(|answer| answer.spelling()), correct }
 }
 
-/// The same for many responses. Answers that say the same get one spelling, that of the first of them.
+/// The same for many responses. Answers that say the same get one spelling, that of the first of them, and are all right
+/// or all wrong: a unit that one side leaves out is forgiven, so `10` is 10 km and 10 miles, which are not the same.
 pub fn grade_all<'a, R: Into<Response<'a>>>(
     gold: &str,
     responses: impl IntoIterator<Item = R>,
 ) -> Vec<Grade> {
     let gold = Answer::gold(gold);
-    let mut known: Vec<(String, Answer)> = Vec::new();
-    let mut name = |answer: Answer| {
+    let mut known: Vec<(String, bool, Answer)> = Vec::new();
+    let mut name = |answer: Answer, correct: bool| {
         let spelling = answer.spelling();
-        match known.iter().find(|(first, other)| *first == spelling || other.equals(&answer)) {
-            Some((first, _)) => first.clone(),
-            None => {
-                known.push((spelling.clone(), answer));
-                spelling
-            }
+        let alike = |(first, verdict, other): &&(String, bool, Answer)| {
+            *verdict == correct && (*first == spelling || other.equals(&answer))
+        };
+        if let Some((first, ..)) = known.iter().find(alike) {
+            return first.clone();
         }
+        // A name belongs to one verdict.
+        let taken = known.iter().any(|(first, ..)| *first == spelling);
+        let name = if taken { format!("{spelling} ({})", answer.text()) } else { spelling };
+        known.push((name.clone(), correct, answer));
+        name
     };
     let grade = |response: R| {
         let (answer, correct) = judge(&gold, response.into());
-        Grade { answer: answer.map(&mut name), correct }
+        Grade { answer: answer.map(|answer| name(answer, correct)), correct }
     };
     responses.into_iter().map(grade).collect()
 }
