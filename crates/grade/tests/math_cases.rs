@@ -252,10 +252,26 @@ fn percent_units_money_bases() {
         (&["3/2", r"3\text{ halves}", "3 halves"], &["3"]),
         (&["1/2", r"1\text{ half}"], &["1", r"5\text{ and a half}"]),
         (&["0.25", "5 twentieths", "3 twelfths", "1 fourth"], &["5", "3"]),
-        (
-            &["18.90", r"\$18.90", "$18.90", r"\$18.9", "18.9 dollars", r"18.90\text{ dollars}", "€18.90"],
-            &["18.95"],
-        ),
+        (&["18.90", r"\$18.90", "$18.90", r"\$18.9", "18.9 dollars", r"18.90\text{ dollars}"], &["18.95"]),
+        (&["18.90", "€18.90", "18.90 €", "18.90 euros"], &["18.95"]),
+        (&[r"\$18.90", "18.90 dollars"], &["€18.90", "18.90 cents"]),
+        (&["-100 cm", "-1 m", r"-1\text{ m}"], &["-1 km", "1 m"]),
+        (&[r"-10\text{ km}"], &[r"-10\text{ miles}"]),
+        (&["10 km", r"x = 10\text{ km}"], &[r"x = 10\text{ miles}"]),
+        (&[r"x \le 10\text{ km}", r"x \le 10000\text{ m}"], &[r"x \le 10\text{ miles}"]),
+        (&["1,2 km", r"(1,2)\text{ km}", "1 km, 2 km", "1000 m, 2000 m"], &[]),
+        (&["1, 2", "1, 2 km"], &["1, 3 km"]),
+        (&["1,2 km"], &[r"(1,2)\text{ miles}", "1, 2 miles"]),
+        (&["5 cents", r"5\text{ cents}"], &["$5", r"\$5"]),
+        (&[r"\$5", "$5", "500 cents"], &["5 cents", "5 euros", "5 km", "€5", r"5\%"]),
+        (&[r"\$5 million", "5 million dollars"], &["5 million euros"]),
+        (&["2.5", r"\$2\frac12", "-5 + 7.5"], &[]),
+        (&[r"90^\circ", "90 degrees"], &["90 m", "90 radians"]),
+        (&[r"3\text{ degrees Celsius}", r"3^\circ\text{C}"], &[r"3\text{ degrees Fahrenheit}"]),
+        (&["1 cup", r"1\text{ cup}"], &["1 pint", "1 pt", "1 qt"]),
+        (&["10 yds", "30 ft"], &["10 ft"]),
+        (&["10 kgs"], &["10 lbs"]),
+        (&[r"1\text{ kg}"], &[r"1\text{ t}"]),
         (&["52_8", "52_{8}", r"52_{\text{eight}}", "42_{10}"], &["53_8", "52_9"]),
         (&["5", "5th", r"5^{\text{th}}"], &["6th"]),
     ]);
@@ -654,6 +670,23 @@ fn votes_are_counted_by_meaning() {
         grades.iter().map(|grade| (grade.answer.as_deref().unwrap(), grade.correct)).collect();
     let (half, two, word) = (("1/2", false), ("2", true), (r"\text{two}", false));
     assert_eq!(votes, [half, half, half, two, two, word, two, half]);
+}
+
+#[test]
+fn units_around_the_answer() {
+    for (gold, response, right) in [
+        ("10 km", r"It is $\boxed{10}$ miles.", false),
+        ("10 km", r"It is \(\boxed{10}\) km.", true),
+        ("10 km", r"It is $\boxed{10000}\text{ m}$", true),
+        ("10 km", r"It is $\boxed{10}$, as 5 miles are too few.", true),
+        ("5 cents", "It costs $5.", false),
+        ("5 cents", r"The answer is \$5.", false),
+        ("5 cents", "The answer is $5$.", true),
+        ("5 cents", "The answer is $0.05.", true),
+        (r"\$5", r"It is $\boxed{5}$ dollars.", true),
+    ] {
+        assert_eq!(math::grade(gold, response).correct, right, "{gold} and {response}");
+    }
 }
 
 /// What a unit on one side only forgives does not put right and wrong answers together.

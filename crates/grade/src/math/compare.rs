@@ -4,12 +4,13 @@
 //! regardless of order, tuples in order, intervals with their ends, matrices cell by cell, equations up to a constant
 //! factor, descriptions of real sets by their members ([`super::sets`]). Where the kinds differ, one may still say what
 //! the other does: `x = 5` and `5`, `1 \pm 2` and `3, -1`, `(1, 2)` and `1, 2`.
-//! A unit on one side only says nothing; two that do not convert into each other ([`super::units`]) or contradict each
+//! A unit on one side only says nothing; two that do not convert into each other ([`super::measured`]) or contradict each
 //! other, as morning and afternoon do, say different things.
 
 use super::{
     fuel::Fuel,
     matrix,
+    measured::{self, Units},
     node::{Fence, Node, Operator},
     scalar, sets, text, units, words,
 };
@@ -21,7 +22,16 @@ pub(super) fn same(a: &Node, b: &Node, fuel: &Fuel) -> bool {
     if a == b {
         return true;
     }
-    let (a, b) = (simplify(a), simplify(b));
+    let (a, b) = (measured::spread(simplify(a)), measured::spread(simplify(b)));
+    // Collections are compared item by item.
+    let relations_both = matches!((&a, &b), (Node::Relation { .. }, Node::Relation { .. }));
+    if relations_both || described(&a, &b) || (a.is_scalar() && b.is_scalar()) {
+        match measured::compare(&a, &b) {
+            Units::Agree => {}
+            Units::Differ => return false,
+            Units::Converted(a, b) => return same(&a, &b, fuel),
+        }
+    }
     match (&a, &b) {
         (Node::Measured { value: left, unit: first }, Node::Measured { value: right, unit: second }) => {
             !words::contradict(first, second) && same_measure((left, first), (right, second), fuel)
@@ -34,7 +44,9 @@ pub(super) fn same(a: &Node, b: &Node, fuel: &Fuel) -> bool {
                 _ => same_measure((value, unit), (&number, letter), fuel),
             }
         }
-        (Node::Measured { value, .. }, other) | (other, Node::Measured { value, .. }) => {
+        (Node::Measured { value, .. }, other) | (other, Node::Measured { value, .. })
+            if !matches!(other, Node::Relation { .. }) =>
+        {
             same(value, other, fuel)
         }
         (Node::Text(left), Node::Text(right)) => text::same(left, right),
@@ -64,6 +76,9 @@ fn same_measure((left, from): (&Node, &str), (right, to): (&Node, &str), fuel: &
 
 /// A number with a letter behind it, which is the symbol of a unit where the other side has one: `5 m`.
 fn lettered(node: &Node) -> Option<(Node, &str)> {
+    if let Node::Negative(inner) = node {
+        return lettered(inner).map(|(number, letter)| (number.negative(), letter));
+    }
     let Node::Product(factors) = node else { return None };
     let (Node::Symbol(letter), numbers) = factors.split_last()? else { return None };
     let number = Node::product(numbers.to_vec());

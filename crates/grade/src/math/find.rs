@@ -56,8 +56,12 @@ fn last_boxes(response: &str, list: bool) -> Option<(usize, Cow<'_, str>)> {
         let content = boxed::last_boxed(response)?;
         let end = content.as_ptr() as usize - response.as_ptr() as usize + content.len() + 1;
         return (!content.trim().is_empty()).then(|| {
-            let percent = percent_after(&response[end..]);
-            let whole = if percent { Cow::Owned(format!("{content}\\%")) } else { Cow::Borrowed(content) };
+            let rest = &response[end..];
+            let whole = match unit_after(rest).filter(|_| content.ends_with(|c: char| c.is_ascii_digit())) {
+                _ if percent_after(rest) => Cow::Owned(format!("{content}\\%")),
+                Some(unit) => Cow::Owned(format!("{content}\\text{{ {unit}}}")),
+                None => Cow::Borrowed(content),
+            };
             (end, whole)
         });
     }
@@ -96,6 +100,21 @@ fn percent_after(text: &str) -> bool {
     let rest = text.trim_start_matches(['$', ' ', '}', '*']).trim_start_matches("\\)");
     let word = leading(rest.trim_start(), |c| c.is_ascii_alphabetic());
     rest.starts_with(['%']) || matches!(words::word(word), Some(super::lex::Token::Percent))
+}
+
+/// `\boxed{28}$ km`, `\boxed{28}\text{ km}`
+fn unit_after(text: &str) -> Option<&str> {
+    let rest = text.trim_start_matches(['$', ' ', '}', '*', '~']).trim_start_matches("\\)");
+    let rest = rest.trim_start_matches("\\,").trim_start_matches("\\ ").trim_start();
+    let mut commands = ["\\text{", "\\mathrm{", "\\mbox{"].iter();
+    let (rest, length) = match commands.find_map(|command| rest.strip_prefix(command)) {
+        Some(words) => {
+            let words = words.trim_start_matches([' ', '~']);
+            (words, Unit::leading(words).map(|(_, length)| length))
+        }
+        None => (rest, unit_length(rest)),
+    };
+    length.map(|length| &rest[..length])
 }
 
 /// `\boxed 42`
@@ -203,10 +222,14 @@ fn counted_length(text: &str) -> usize {
     while let Some((_, _, rest)) = words::scale(&text[length..]) {
         length = text.len() - rest.len();
     }
-    let word = leading(&text[length..], |c| c.is_ascii_alphabetic());
-    // A letter by itself, and "in", are more often something else.
-    let unit = if word.len() > 1 && word != "in" { Unit::leading(&text[length..]) } else { None };
-    length + unit.map_or(0, |(_, unit)| unit)
+    length + unit_length(&text[length..]).unwrap_or(0)
+}
+
+/// How long the unit at the start of a text is. A letter by itself, and "in", are more often something else.
+fn unit_length(text: &str) -> Option<usize> {
+    let word = leading(text, |c| c.is_ascii_alphabetic());
+    let unit = if word.len() > 1 && word != "in" { Unit::leading(text) } else { None };
+    unit.map(|(_, length)| length)
 }
 
 /// A formula with its delimiters.
@@ -276,8 +299,19 @@ fn last_mentioned(text: &str, list: bool) -> Option<&str> {
             }
             Some(with_unit(text, formulas[first].outer.start..formula.outer.end))
         }
-        _ => number.map(|span| with_unit(text, alternatives(text, span, list))),
+        _ => number.map(|span| {
+            let span = alternatives(text, span, list);
+            let closes = formulas.last().is_some_and(|formula| formula.outer.end == span.start);
+            with_unit(text, if closes { span } else { with_currency(text, span) })
+        }),
     }
+}
+
+/// The number with the sign of a currency before it: `$5`, `\$5`, `€5`.
+fn with_currency(text: &str, number: Range<usize>) -> Range<usize> {
+    let before = &text[..number.start];
+    let sign = ["\\$", "$", "€", "¥"].iter().find(|sign| before.ends_with(**sign));
+    number.start - sign.map_or(0, |sign| sign.len())..number.end
 }
 
 /// The number with those before it that it is an alternative to: `6 or 7` is not 7. In a `list` the others count too.

@@ -104,6 +104,7 @@ pub(super) fn tokenize(text: &str, commas: Commas) -> Vec<Placed> {
         groups: vec![],
         commas,
         brackets: 0,
+        currency: None,
     };
     while lexer.at < text.len() {
         let start = lexer.at;
@@ -125,6 +126,8 @@ struct Lexer<'a> {
     commas: Commas,
     /// Brackets open around: between them commas separate, as in `(12,102)`.
     brackets: usize,
+    /// The sign of a currency before the next number.
+    currency: Option<char>,
 }
 
 impl<'a> Lexer<'a> {
@@ -183,6 +186,11 @@ impl<'a> Lexer<'a> {
         if words::superscript(first).is_some() {
             return self.superscripts();
         }
+        // A dollar sign among others is a formula's delimiter.
+        let dollar = first == '$' && self.text.matches('$').count() == 1;
+        if dollar || "€¥".contains(first) {
+            return self.currency(first, length);
+        }
         match words::character(first) {
             words::Glyph::Tokens(tokens) => {
                 let last = tokens.len() - 1;
@@ -197,6 +205,29 @@ impl<'a> Lexer<'a> {
                 self.push(Token::Symbol(name.into()), length);
             }
             words::Glyph::Unknown => self.push(Token::Stray, length),
+        }
+    }
+
+    /// `\$5`, `€5` and `5 €`.
+    fn currency(&mut self, sign: char, length: usize) {
+        if sign != '$' && matches!(self.last(), Some(Token::Number(_))) {
+            return self.push(Token::Unit(sign.to_string().into()), length);
+        }
+        self.currency = Some(sign);
+        self.skip(length);
+    }
+
+    /// The currency of the number just read becomes its unit where the value ends; where a word such as `million`
+    /// follows, the word takes it.
+    fn spend_currency(&mut self) {
+        let next = self.rest().trim_start();
+        match self.currency.take() {
+            Some(sign)
+                if next.is_empty() || next.starts_with([',', ';', '.', ')', ']', '}', '+', '-', '=']) =>
+            {
+                self.push(Token::Unit(sign.to_string().into()), 0);
+            }
+            sign => self.currency = sign.filter(|_| next.starts_with(char::is_alphabetic)),
         }
     }
 
@@ -230,6 +261,7 @@ impl<'a> Lexer<'a> {
         let within = self.brackets > 0 && self.commas == Commas::Group;
         let (literal, length) = number::read(rest, if within { Commas::Separate } else { self.commas });
         self.push(Token::Number(literal), length);
+        self.spend_currency();
     }
 
     /// A run of letters: a known word, a unit, or one symbol per letter.
@@ -248,7 +280,13 @@ impl<'a> Lexer<'a> {
         }
         let length = words::unit_length(rest);
         if after_value && (minutes || words::is_unit(run, self.gap)) && words::is_harmless(&rest[..length]) {
-            return self.push(Token::Unit(rest[..length].into()), length);
+            let mut unit = rest[..length].to_owned();
+            if let Some(sign) = self.currency.take()
+                && words::scale(&unit).is_some_and(|(.., rest)| rest.is_empty())
+            {
+                unit.extend([' ', sign]);
+            }
+            return self.push(Token::Unit(unit.into()), length);
         }
         let indexed = rest[1..].starts_with('_');
         self.push(if indexed { Token::Symbol(rest[..1].into()) } else { letter(&rest[..1]) }, 1);
@@ -330,6 +368,7 @@ impl<'a> Lexer<'a> {
             Some('{') => self.push(Token::Open(Shape::Brace), 2),
             Some('}') => self.push(Token::Close(Shape::Brace), 2),
             Some('%') => self.push(Token::Percent, 2),
+            Some('$') => self.currency('$', 2),
             Some('\\') => self.push(Token::Row, 2 + row_skip(&self.rest()[2..])),
             Some('|') => self.push(Token::Bar, 2),
             Some('&') => self.push(Token::And, 2),

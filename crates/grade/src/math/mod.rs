@@ -28,6 +28,7 @@ mod fuel;
 mod functions;
 mod lex;
 mod matrix;
+mod measured;
 mod node;
 mod number;
 mod numeric;
@@ -59,7 +60,7 @@ const HUGE: usize = 1 << 15;
 pub struct Answer {
     text: String,
     node: Node,
-    /// The value of an answer that is a plain number: an integer, a decimal or a fraction.
+    /// The value of an answer that is a plain number, an integer, a decimal or a fraction, or so many `$`.
     exact: Option<BigRational>,
     error: Option<ParseError>,
 }
@@ -76,8 +77,10 @@ impl Answer {
             Ok(node) => (node, None),
             Err(error) => (Node::Text(text.as_ref().into()), Some(error)),
         };
-        let composed =
-            node.any(&|node| !matches!(node, Node::Number { .. } | Node::Negative(_) | Node::Quotient(..)));
+        let dollars = |node: &Node| matches!(node, Node::Measured { unit, .. } if &**unit == "$");
+        let plain =
+            |node: &Node| matches!(node, Node::Number { .. } | Node::Negative(_) | Node::Quotient(..));
+        let composed = node.any(&|node| !plain(node) && !dollars(node));
         let exact = if composed { None } else { exact::value(&node, &Fuel::full()) };
         Self { text: text.into_owned(), node, exact, error }
     }
@@ -219,6 +222,12 @@ impl Answer {
 fn clean(text: &str) -> Cow<'_, str> {
     let trimmed = text.trim().trim_matches(['*', '`']).trim();
     let trimmed = trimmed.trim_end_matches(['.', ',', ';', '$', ' ', '*', '`']);
+    // One dollar sign is a currency's, two are around a formula.
+    let formula = text.trim().trim_end_matches(['.', ',', ';', ' ', '*', '`']).ends_with('$');
+    let trimmed = match trimmed.strip_prefix('$') {
+        Some(inner) if formula && !inner.contains('$') => inner,
+        _ => trimmed,
+    };
     let end = trimmed.len();
     // `3.` and `\.` are cut; `\$` at the end is not an answer anyway.
     if doubly_escaped(&trimmed[..end]) {

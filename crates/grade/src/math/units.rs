@@ -10,11 +10,14 @@ use num_rational::BigRational;
 
 use super::lex::leading;
 
+/// Base units and their powers.
+pub(super) type Powers = BTreeMap<&'static str, i32>;
+
 /// What a unit measures, as powers of base units, and how many of those it is.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Unit {
-    factor: BigRational,
-    powers: BTreeMap<&'static str, i32>,
+    pub(super) factor: BigRational,
+    pub(super) powers: Powers,
 }
 
 /// Names, the base units with their powers, and how many of them: above and below the bar. Short names are written like
@@ -36,7 +39,7 @@ const UNITS: &[Row] = &[
     (&["mg", "milligram"], &[("g", 1)], 1, 1000),
     (&["g", "gram"], &[("g", 1)], 1, 1),
     (&["kg", "kilogram"], &[("g", 1)], 1000, 1),
-    (&["tonne"], &[("g", 1)], 1_000_000, 1),
+    (&["t", "tonne"], &[("g", 1)], 1_000_000, 1),
     (&["ton"], &[("ton", 1)], 1, 1),
     (&["oz", "ounce"], &[("g", 1)], 45_359_237, 1_600_000),
     (&["lb", "lbs", "pound"], &[("g", 1)], 45_359_237, 100_000),
@@ -55,9 +58,9 @@ const UNITS: &[Row] = &[
     (&["l", "L", "liter", "litre"], &[("m", 3)], 1, 1000),
     // One country's gallon is not another's.
     (&["gal", "gallon"], &[("gallon", 1)], 1, 1),
-    (&["quart"], &[("gallon", 1)], 1, 4),
-    (&["pint"], &[("gallon", 1)], 1, 8),
-    (&["cups"], &[("gallon", 1)], 1, 16),
+    (&["qt", "quart"], &[("gallon", 1)], 1, 4),
+    (&["pt", "pint"], &[("gallon", 1)], 1, 8),
+    (&["cup"], &[("gallon", 1)], 1, 16),
     (&["acre"], &[("m", 2)], 40_468_564_224, 10_000_000),
     (&["hectare"], &[("m", 2)], 10_000, 1),
     (&["mph"], &[("m", 1), ("s", -1)], 1_609_344, 3_600_000),
@@ -77,12 +80,14 @@ const UNITS: &[Row] = &[
     (&["K", "kelvin"], &[("kelvin", 1)], 1, 1),
     (&["C", "celsius"], &[("celsius", 1)], 1, 1),
     (&["F", "fahrenheit"], &[("fahrenheit", 1)], 1, 1),
+    (&["percent"], &[("percent", 1)], 1, 1),
+    (&["degree"], &[("degree", 1)], 1, 1),
     (&["mol", "mole"], &[("mole", 1)], 1, 1),
     (&["rad", "rads", "radian"], &[("radian", 1)], 1, 1),
-    (&["usd", "USD", "dollar"], &[("dollar", 1)], 1, 1),
+    (&["$", "usd", "USD", "dollar"], &[("dollar", 1)], 1, 1),
     (&["cent", "cents"], &[("dollar", 1)], 1, 100),
-    (&["euro"], &[("euro", 1)], 1, 1),
-    (&["yen"], &[("yen", 1)], 1, 1),
+    (&["€", "euro"], &[("euro", 1)], 1, 1),
+    (&["¥", "yen"], &[("yen", 1)], 1, 1),
     (&["rupee"], &[("rupee", 1)], 1, 1),
 ];
 
@@ -90,13 +95,22 @@ const UNITS: &[Row] = &[
 fn named(word: &str) -> Option<Unit> {
     let long = (word.chars().count() > 3).then(|| word.to_lowercase());
     let singular = long.as_deref().map(|word| word.strip_suffix('s').unwrap_or(word));
-    let known = |name: &&str| word == *name || long.as_deref() == Some(*name) || singular == Some(*name);
+    // `kgs`; but `ms` is another unit than `m`, and points are no pints.
+    let stem = word.strip_suffix('s').filter(|stem| stem.chars().count() == 2 && *stem != "pt");
+    let known = |name: &&str| {
+        word == *name || stem == Some(*name) || long.as_deref() == Some(*name) || singular == Some(*name)
+    };
     let (_, powers, above, below) = UNITS.iter().find(|(names, ..)| names.iter().any(&known))?;
     let factor = BigRational::new((*above).into(), (*below).into());
     Some(Unit { factor, powers: powers.iter().copied().collect() })
 }
 
 impl Unit {
+    /// The unit that these words begin with.
+    pub(super) fn of(words: &str) -> Option<Self> {
+        Self::leading(words.trim()).map(|(unit, _)| unit)
+    }
+
     /// The unit at the start of a text, and its length there: `cm^2`, `miles per hour`, `square feet of carpet`.
     pub(super) fn leading(text: &str) -> Option<(Self, usize)> {
         let mut unit = Unit { factor: BigRational::from_integer(1.into()), powers: BTreeMap::new() };
@@ -104,7 +118,9 @@ impl Unit {
         // Nobody multiplies more than a few.
         for _ in 0..8 {
             let (raised, start) = prefix(text, at);
-            let word = leading(&text[start..], char::is_alphabetic);
+            let letters = leading(&text[start..], char::is_alphabetic);
+            let money = leading(&text[start..], |c| "$€¥".contains(c));
+            let word = if letters.is_empty() { money } else { letters };
             let Some(next) = named(word) else { break };
             let (power, after) = exponent(text, start + word.len());
             unit.multiply(&next, sign * power * raised);
@@ -128,16 +144,19 @@ impl Unit {
     }
 }
 
-/// `square` or `cubic` at this place: the power, and where the unit itself starts.
+/// `square` or `cubic` at this place: the power, and where the unit itself starts. Degrees of a temperature are no angle.
 fn prefix(text: &str, at: usize) -> (i32, usize) {
     let word = leading(&text[at..], char::is_alphabetic);
     let power = match word.to_lowercase().as_str() {
         "square" | "sq" => 2,
         "cubic" | "cu" => 3,
+        "degree" | "degrees" => 1,
         _ => return (1, at),
     };
-    let blank = leading(&text[at + word.len()..], |c| c == ' ' || c == '.').len();
-    (power, at + word.len() + blank)
+    let start = at + word.len() + leading(&text[at + word.len()..], |c| c == ' ' || c == '.').len();
+    let after = leading(&text[start..], char::is_alphabetic).to_lowercase();
+    let temperature = matches!(after.as_str(), "c" | "f" | "celsius" | "fahrenheit");
+    if power > 1 || temperature { (power, start) } else { (1, at) }
 }
 
 /// The exponent at this place, and where it ends: `^2`, `^{-1}`, `²`.
@@ -186,10 +205,8 @@ pub(super) enum Conversion {
 }
 
 pub(super) fn conversion(one: &str, other: &str) -> Conversion {
-    match (Unit::leading(one.trim()), Unit::leading(other.trim())) {
-        (Some((one, _)), Some((other, _))) if one.powers == other.powers => {
-            Conversion::Exact(one.factor, other.factor)
-        }
+    match (Unit::of(one), Unit::of(other)) {
+        (Some(one), Some(other)) if one.powers == other.powers => Conversion::Exact(one.factor, other.factor),
         (Some(_), Some(_)) => Conversion::Different,
         _ => Conversion::Unknown,
     }
@@ -216,6 +233,14 @@ mod tests {
             ("dollars", "cents", exact(100, 1)),
             ("years", "months", exact(12, 1)),
             ("miles away", "mi", exact(1, 1)),
+            ("yds", "ft", exact(3, 1)),
+            ("kgs", "t", exact(1, 1000)),
+            ("cups", "qt", exact(1, 4)),
+            ("€", "euros", exact(1, 1)),
+            ("degrees C", "Celsius", exact(1, 1)),
+            ("degrees Celsius", "degrees Fahrenheit", Some(None)),
+            ("degrees", "radians", Some(None)),
+            ("pts", "pints", None),
             ("km", "kg", Some(None)),
             ("cm^2", "cm^3", Some(None)),
             ("m/s", "m", Some(None)),

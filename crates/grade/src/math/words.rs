@@ -301,11 +301,12 @@ pub(super) fn base(subscript: &str) -> Option<u32> {
 }
 
 /// Units short enough to be taken for a product of symbols.
-const SHORT_UNITS: [&str; 61] = [
-    "mm", "cm", "dm", "km", "nm", "in", "ft", "yd", "mi", "mg", "kg", "lb", "lbs", "oz", "ml", "mL", "sec",
-    "secs", "min", "mins", "hr", "hrs", "ms", "Hz", "kHz", "mph", "kph", "kmh", "rad", "rads", "cents",
-    "cent", "usd", "USD", "sq", "pts", "days", "day", "way", "ways", "men", "cm²", "feet", "inch", "mol",
-    "rpm", "AM", "PM", "th", "st", "nd", "rd", "bn", "mn", "tn", "yr", "yrs", "gal", "kJ", "kW", "kPa",
+const SHORT_UNITS: [&str; 64] = [
+    "cup", "qt", "pt", "mm", "cm", "dm", "km", "nm", "in", "ft", "yd", "mi", "mg", "kg", "lb", "lbs", "oz",
+    "ml", "mL", "sec", "secs", "min", "mins", "hr", "hrs", "ms", "Hz", "kHz", "mph", "kph", "kmh", "rad",
+    "rads", "cents", "cent", "usd", "USD", "sq", "pts", "days", "day", "way", "ways", "men", "cm²", "feet",
+    "inch", "mol", "rpm", "AM", "PM", "th", "st", "nd", "rd", "bn", "mn", "tn", "yr", "yrs", "gal", "kJ",
+    "kW", "kPa",
 ];
 
 /// Is this run of letters after a number what the number counts?
@@ -313,7 +314,8 @@ pub(super) fn is_unit(run: &str, gap: bool) -> bool {
     if matches!(run, "min" | "max") {
         return false;
     }
-    SHORT_UNITS.contains(&run) || (gap && run.len() >= 4)
+    let plural = run.strip_suffix('s').is_some_and(|one| one.len() > 1 && SHORT_UNITS.contains(&one));
+    SHORT_UNITS.contains(&run) || plural || (gap && run.len() >= 4)
 }
 
 /// How much of a text is a unit: `cm^2`, `miles per hour`, `m/s`, `square units`.
