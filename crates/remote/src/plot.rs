@@ -10,7 +10,6 @@
 //! has ended, that request is ended if the beginning is long, and both sequences are taken up from the server's cache.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use eager_core::{Decoded, Finish, Grove, Next, SeqId, Token};
@@ -229,8 +228,10 @@ impl Plot {
         }
         let known = self.slots.len();
         self.take_orders();
-        let forks = known..self.slots.len();
-        let follower = self.follower(slot, at, step.sampled.token, forks.clone());
+        // Others that begin now share nothing with it.
+        let is_fork = |&new: &usize| self.grove.tree().get(self.slots[new].id).parent == Some(id);
+        let forks: Vec<usize> = (known..self.slots.len()).filter(is_fork).collect();
+        let follower = self.follower(slot, at, step.sampled.token, &forks);
         match follower {
             Some(to) if !self.slots[to].finished && !self.restarts(slot, at, &forks, sharing) => {
                 self.pass_on(slot, to, settled);
@@ -238,32 +239,36 @@ impl Plot {
             _ => {
                 settled.wasted += usize::from(follower.is_none()) + self.slots[slot].arrived.len();
                 self.slots[slot].arrived.clear();
-                self.leave_stream(slot, follower == Some(slot), forks, sharing, settled);
+                self.leave_stream(slot, at, follower == Some(slot), &forks, sharing, settled);
             }
         }
         true
     }
 
     /// The slot of the sequence that took the sampled token: the one that the token was sampled for, or its fork.
-    fn follower(&self, slot: usize, at: usize, sampled: Token, mut forks: Range<usize>) -> Option<usize> {
-        let (tree, id) = (self.grove.tree(), self.slots[slot].id);
+    fn follower(&self, slot: usize, at: usize, sampled: Token, forks: &[usize]) -> Option<usize> {
+        let tree = self.grove.tree();
         let took_it = |slot: usize| {
             let sequence = tree.get(self.slots[slot].id);
             sequence.len() == at + 1 && sequence.tokens.last() == Some(&sampled)
         };
-        let is_twin = |&fork: &usize| tree.get(self.slots[fork].id).parent == Some(id) && took_it(fork);
-        if took_it(slot) { Some(slot) } else { forks.find(is_twin) }
+        std::iter::once(slot).chain(forks.iter().copied()).find(|&slot| took_it(slot))
     }
 
     /// Is the running request to be ended, so that its forks need not compute again what it has generated? That must not
     /// depend on how far it has come: where a sequence is taken up decides its seed.
-    fn restarts(&self, slot: usize, at: usize, forks: &Range<usize>, sharing: PrefixSharing) -> bool {
+    fn restarts(&self, slot: usize, at: usize, forks: &[usize], sharing: PrefixSharing) -> bool {
         let is_long = match sharing {
             PrefixSharing::Live => false,
             PrefixSharing::Copied => self.grove.prompt().len() + at + 1 > WORTH_A_COPY,
-            PrefixSharing::Ended => at - self.slots[slot].began > WORTH_A_RESTART,
+            PrefixSharing::Ended => self.is_worth_a_restart(slot, at),
         };
         is_long && !forks.is_empty()
+    }
+
+    /// Has the running request generated so much that it pays to have it ended and to find it in the cache?
+    fn is_worth_a_restart(&self, slot: usize, at: usize) -> bool {
+        at - self.slots[slot].began > WORTH_A_RESTART
     }
 
     /// What a request decodes from now on is another slot's.
@@ -282,8 +287,9 @@ impl Plot {
     fn leave_stream(
         &mut self,
         slot: usize,
+        at: usize,
         taken: bool,
-        forks: Range<usize>,
+        forks: &[usize],
         sharing: PrefixSharing,
         settled: &mut Settled,
     ) {
@@ -294,14 +300,15 @@ impl Plot {
         let rules = &self.grove.settings().rules;
         let ours = rules.ignore_eos || !rules.stop_token_ids.is_empty();
         let goes_on = !finished || !forks.is_empty();
-        settled.partings.push(match sharing {
-            _ if finished && taken && !halted && !ours => Parting::Release(stream),
-            PrefixSharing::Ended if goes_on => Parting::End(stream),
-            _ => Parting::Close(stream),
+        let waits = sharing == PrefixSharing::Ended && goes_on && self.is_worth_a_restart(slot, at);
+        settled.partings.push(match finished && taken && !halted && !ours {
+            true => Parting::Release(stream),
+            false if waits => Parting::End(stream),
+            false => Parting::Close(stream),
         });
-        if sharing == PrefixSharing::Ended {
+        if waits {
             let until = Instant::now() + ENDING;
-            for waiting in forks.chain([slot]) {
+            for &waiting in forks.iter().chain([&slot]) {
                 self.slots[waiting].held = Some((stream, until));
             }
         }
