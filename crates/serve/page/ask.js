@@ -1,7 +1,7 @@
 // Asking: the form, and the tree that it grows.
 
 import { Told, get, grow, useKey } from "./api.js";
-import { byId, duration, element, percent, plural } from "./elements.js";
+import { byId, count, duration, element, percent, plural } from "./elements.js";
 import { Tree } from "./tree.js";
 import { complain, say } from "./viewer.js";
 
@@ -165,7 +165,8 @@ export class Ask {
     const { end } = this.tree;
     if (!end) return;
     const cost = end.forks > 0 ? `, ${percent(end.shared)} fewer than the same attempts would have cost one by one` : "";
-    const says = end.sequences === 1 ? "The answer is" : "The vote goes to";
+    const tied = this.tree.votes.filter((vote) => vote.tied).length;
+    const says = end.sequences === 1 ? "The answer is" : tied > 1 ? `${count(tied)} answers tie; the first is` : "The vote goes to";
     const answer = end.answer === null ? "No attempt came to an answer" : `${says} ${end.answer}`;
     const unsure = end.sequences === 1 && this.tree.told.theta !== null ? " The model was sure all the way, so nothing forked." : "";
     const cut = end.cut ? " Time was up before all of them were done." : "";

@@ -24,18 +24,18 @@ export function showVotes(tree) {
   if (list.dataset.state === state) return;
   list.dataset.state = state;
   const most = votes[0]?.count ?? 1;
-  list.replaceChildren(...votes.map((vote) => ballot(vote, most)));
+  list.replaceChildren(...votes.map((vote, at) => ballot(vote, most, at === 0 || vote.tied)));
   byId("votes-none").hidden = votes.length > 0;
   const none = tree.end && tree.branches.every((branch) => branch.caughtUp);
   byId("votes-none").textContent = none ? "No attempt came to an answer." : "No attempt has come to an answer yet.";
 }
 
-function ballot(vote, most) {
+function ballot(vote, most, leads) {
   const bar = element("span", { class: "bar", "aria-hidden": "true" });
   bar.style.setProperty("width", `${(100 * vote.count) / most}%`);
   const right = vote.correct === null ? null : mark(vote.correct);
   const tie = vote.tied ? element("span", { class: "quiet tie" }, " tie") : null;
-  return element("li", {}, element("span", { class: "answer" }, right, vote.answer, tie), element("span", { class: "count" }, `${count(vote.count)}`), bar);
+  return element("li", { class: leads ? "leads" : "" }, element("span", { class: "answer" }, right, vote.answer, tie), element("span", { class: "count" }, `${count(vote.count)}`), bar);
 }
 
 export function mark(right) {

@@ -61,6 +61,8 @@ test("a tie is shown as a tie", () =>
     await grown(page);
     assert.equal(await page.locator("#votes li").count(), 2);
     assert.equal(await page.locator("#votes .tie").count(), 2);
+    assert.equal(await page.locator("#votes .leads").count(), 2);
+    assert.match(await page.textContent("#status"), /^2 answers tie; the first is /);
   }));
 
 test("a fork shows its two candidates and their probabilities", () =>
