@@ -9,7 +9,7 @@
 //! | `fork` | `branch`, `parent`, `at`, `entropy`, `candidates`: the two ways from there, the parent's first, each with `branch`, `text`, `p` |
 //! | `tokens` | `branch`, `at` (of the first), and lists of one length: `text`, `entropy`, `p`; `forced`: which positions the method chose |
 //! | `finish` | `branch`, `finish`, `tokens`, `answer`, `correct` |
-//! | `votes` | `votes`: `answer`, `count`, `weight`, `branches`, most votes first |
+//! | `votes` | `votes`: `answer`, `count`, `weight`, `branches`, `tied` (only where true), most votes first |
 //! | `end` | `decoded`, `full_parallel` (old) and `apart`, `full_samples`, `shared`, `saved`, `sequences`, `forks`, `answer`, `cut`, `seconds` |
 //! | `error` | `error`, as everywhere |
 //!
