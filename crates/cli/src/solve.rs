@@ -157,7 +157,8 @@ fn find_theta(
     if args.forking.theta.is_some() || !args.method.forks() || session.profile.is_calibrated() {
         return Ok(ControlFlow::Continue(None));
     }
-    let calibration = theta::calibration(args.model.as_deref(), &args.remote, Some(&args.chat));
+    let temperature = args.sampling.temperature;
+    let calibration = theta::calibration(args.model.as_deref(), &args.remote, &args.chat, temperature);
     theta::find(session, prompts, &calibration, interrupt)
 }
 

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use eager_core::Prompt;
+use eager_core::{Prompt, Sampling};
 use eager_lab::calibrate::CERTAIN;
 use eager_lab::theta::{self, FoundTheta, PERCENTILE};
 
@@ -13,18 +13,20 @@ use crate::progress::Progress;
 use crate::session::Session;
 
 /// The command that calibrates this model as it is used here.
-pub fn calibration(model: Option<&Path>, remote: &RemoteArgs, chat: Option<&ChatArgs>) -> String {
+pub fn calibration(model: Option<&Path>, remote: &RemoteArgs, chat: &ChatArgs, temperature: f32) -> String {
     let named = |option: &str, value: &str| format!("--{option} {}", quoted(value));
     let mut words = vec!["eager calibrate".to_owned()];
     words.extend(model.map(|model| named("model", &model.display().to_string())));
     words.extend(remote.url.iter().map(|url| named("url", url)));
     words.extend(remote.served_model.iter().map(|name| named("served-model", name)));
     // The one switch among them is `--raw`.
-    let chat = chat.map(ChatArgs::recorded).unwrap_or_default();
+    let chat = chat.recorded();
     let chat = chat.iter().map(|(option, value)| {
         value.as_str().map_or_else(|| format!("--{option}"), |value| named(option, value))
     });
     words.extend(chat);
+    let usual = temperature == Sampling::default().temperature;
+    words.extend((!usual).then(|| named("temperature", &temperature.to_string())));
     words.join(" ")
 }
 

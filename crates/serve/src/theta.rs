@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use eager_core::{Engine, Prompt, Pulse, Settings, Watch};
 use eager_lab::theta::{self, FoundTheta};
-use eager_native::load::{ChatOptions, Message};
+use eager_native::load::Message;
 use tracing::{info, warn};
 
 use crate::app::App;
 use crate::growth::fingerprint;
+use crate::leaf::plain;
 
 /// What it may take. After that, theta comes from what there is.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -46,7 +47,9 @@ pub fn find<E: Engine>(engine: &mut E, app: &App) {
         warn!(%error, "the engine stopped while theta was looked for");
     }
     match found {
-        Some(FoundTheta { theta, samples, tokens }) => info!(theta, samples, tokens, "found theta"),
+        Some(FoundTheta { theta, samples, tokens }) => {
+            info!(theta = plain(theta), samples, tokens, "found theta");
+        }
         None => warn!("theta could not be found; forking where models usually do"),
     }
     // Nobody else sets it.
@@ -56,7 +59,9 @@ pub fn find<E: Engine>(engine: &mut E, app: &App) {
 /// A question as a client would put it; `None` where the context is too short for it.
 fn prompt(question: &str, app: &App) -> Option<Prompt> {
     let (model, defaults) = (&app.model, &app.options.defaults);
-    let tokens = model.words.converse(&[Message::new("user", question)], &ChatOptions::default()).ok()?;
+    let system = defaults.system.as_ref().map(|text| Message::new("system", text.clone()));
+    let messages: Vec<Message> = system.into_iter().chain([Message::new("user", question)]).collect();
+    let tokens = model.words.converse(&messages, &defaults.chat).ok()?;
     let room = model.context.checked_sub(tokens.len()).filter(|&room| room > 0)?;
     let settings = Settings {
         sampling: defaults.sampling,

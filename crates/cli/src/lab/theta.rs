@@ -41,7 +41,7 @@ pub fn found(
         return Ok(ControlFlow::Continue(recorded));
     }
     let prompts: Vec<Prompt> = tasks.iter().map(|task| task.prompt.clone()).collect();
-    let calibration = theta::calibration(args.model.as_deref(), &args.remote, Some(&args.chat));
+    let calibration = theta::calibration(args.model.as_deref(), &args.remote, &args.chat, temperature);
     theta::find(subject.session, &prompts, &calibration, interrupt)
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use eager_core::{Engine, Forest};
 use eager_native::{EngineError, NativeEngine};
-use eager_serve::{Keys, Limits, Model, Options};
+use eager_serve::{Defaults, Keys, Limits, Model, Options};
 use serde_json::{Value, json};
 
 use crate::service::{EASY, HARD, Service, acorn, chat, contents};
@@ -224,4 +224,22 @@ async fn a_server_finds_theta_before_it_is_ready() {
         seen.push((eager["theta"].clone(), answer["choices"].clone()));
     }
     assert_eq!(seen[0], seen[1], "the same seed gives the same answer whoever asked before");
+}
+
+/// Theta is found where it will be used: after the system message that conversations begin with.
+#[tokio::test]
+async fn theta_is_found_in_the_mode_that_is_served() {
+    let mut found = Vec::new();
+    for system in [None, Some("Using each of 5, 8, 30, 43, 28 exactly once, make 68.".to_owned())] {
+        let (engine, model) = acorn();
+        let defaults = Defaults { system, ..Defaults::default() };
+        let options = Options { defaults, ..Options::default() };
+        let service = Service::of((engine, Model { finds_theta: true, ..model }), options);
+        while service.get("/healthz").await.status() != 200 {
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        let models: Value = service.get("/v1/models").await.json().await.unwrap();
+        found.push(models["data"][0]["eager"]["found_theta"].clone());
+    }
+    assert!(found[0]["tokens"].is_u64() && found[0] != found[1], "{found:?}");
 }
