@@ -132,6 +132,7 @@ impl Seed {
             stops: self.stops(),
             grader: self.grader(),
             extraction: self.extraction(prompt),
+            ends: self.settings[prompt].stop.clone(),
         }
     }
 
@@ -191,12 +192,18 @@ struct Reader {
     stops: Option<Voice>,
     grader: Grader,
     extraction: Arc<Extraction>,
+    /// The tokens that end a sequence: they say nothing, so they are no part of an answer.
+    ends: Vec<Token>,
 }
 
 impl Reader {
     fn grade(&self, paths: &[EndedPath]) -> Vec<Grade> {
         let ended = |path: &EndedPath| {
-            let (text, stopped) = spelled(&*self.words, self.stops.clone(), &path.tokens);
+            let said = match path.tokens.split_last() {
+                Some((last, said)) if self.ends.contains(last) => said,
+                _ => &path.tokens[..],
+            };
+            let (text, stopped) = spelled(&*self.words, self.stops.clone(), said);
             (text, stopped || path.finish == Some(Finish::Stop))
         };
         let ended: Vec<(String, bool)> = paths.iter().map(ended).collect();

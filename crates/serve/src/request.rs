@@ -196,10 +196,14 @@ impl Body {
             (None, None) => None,
         };
         let n = self.n.map_or(Ok(1), |n| whole("n", n, 1, limits.sequences as i64))?;
-        let (sampling, rules) = (self.sampling(defaults)?, self.rules(defaults)?);
+        let (sampling, mut rules) = (self.sampling(defaults)?, self.rules(defaults)?);
         if let Some(most) = max_tokens.filter(|&most| most < rules.min_tokens) {
-            let message = format!("min_tokens is {}, but max_tokens only {most}", rules.min_tokens);
-            return Err(ApiError::bad("min_tokens", message));
+            if self.min_tokens.is_some() {
+                let message = format!("min_tokens is {}, but max_tokens only {most}", rules.min_tokens);
+                return Err(ApiError::bad("min_tokens", message));
+            }
+            // The server's own least gives way to what the client said.
+            rules.min_tokens = most;
         }
         if let Some((param, why)) = limits.refused.iter().find(|(name, _)| rules.asked().any(|a| a == *name))
         {

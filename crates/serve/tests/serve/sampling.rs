@@ -1,8 +1,8 @@
 //! What a request says about single tokens is done, or refused by name.
 
-use eager_core::Token;
+use eager_core::{Token, TokenRules};
 use eager_native::load::Checkpoint;
-use eager_serve::{Limits, Options};
+use eager_serve::{Defaults, Limits, Options};
 use serde_json::{Value, json};
 
 use crate::service::{EASY, HARD, Service, chat, contents};
@@ -124,6 +124,34 @@ async fn sequences_end_where_the_request_says() {
     assert!(contents(&late)[0].len() > before.len());
     let late = greedy(&service, json!({"stop_token_ids": [token("=")], "min_tokens": 20})).await;
     assert!(decoded(&late) >= 20);
+}
+
+/// The token that ends a sequence is no part of its answer, as it is none of its text.
+#[tokio::test]
+async fn answers_are_read_from_what_is_sent() {
+    let service = Service::start();
+    // 310 is ")}".
+    let more = json!({"temperature": 0, "stop_token_ids": [310], "eager": {"answer": "66"}});
+    let body = chat("Using each of 13, 22, 10 exactly once, make 66.", more);
+    let answer = service.ask("/v1/chat/completions", &body).await;
+    assert!(contents(&answer)[0].ends_with("\\boxed{22*(13-10"), "{answer}");
+    let events = service.events("/eager/grow", &body).await;
+    let (_, grown) = events.iter().find(|(name, _)| name == "finish").unwrap();
+    let told = &answer["eager"]["choices"][0];
+    assert_eq!((&told["answer"], &told["correct"]), (&grown["answer"], &grown["correct"]));
+    assert_eq!(told["correct"], false);
+}
+
+/// A server's own least is not the client's mistake.
+#[tokio::test]
+async fn the_servers_least_gives_way_to_what_a_request_allows() {
+    let rules = TokenRules { min_tokens: 100, ..TokenRules::default() };
+    let service =
+        Service::with(Options { defaults: Defaults { rules, ..Defaults::default() }, ..Options::default() });
+    assert_eq!(decoded(&greedy(&service, json!({"max_tokens": 50})).await), 50);
+    assert!(decoded(&greedy(&service, json!({})).await) >= 100);
+    let (status, param, _) = param(&service, json!({"max_tokens": 50, "min_tokens": 60})).await;
+    assert_eq!((status, param), (400, json!("min_tokens")));
 }
 
 #[tokio::test]
