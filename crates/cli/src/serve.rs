@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, ValueEnum};
-use eager_core::Method;
+use eager_core::{Method, Settings};
 use eager_serve::{Defaults, Keys, Limits, Options, Origin, Server};
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{
-    BaselineArgs, ChatArgs, DrawArgs, EngineArgs, ExtractArgs, RemoteArgs, TreeArgs, at_least_one,
+    BaselineArgs, CapArg, ChatArgs, DrawArgs, EngineArgs, ExtractArgs, RemoteArgs, TreeArgs, at_least_one,
     at_least_zero, sequences,
 };
 use crate::backend::Backend;
@@ -136,6 +136,10 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         let why = "--esc-window and --esc-windows together set a number of sequences, which is for requests to say (n); give one";
         return Err(Usage(why.to_owned()).into());
     }
+    if args.tree.cap == CapArg::Live {
+        let why = "--cap live lets a prompt have more sequences than a request may get (n); leave it out";
+        return Err(Usage(why.to_owned()).into());
+    }
     args.log.start()?;
     let keys = args.keys.as_deref().map(Keys::read).transpose().map_err(|error| Usage(error.to_string()))?;
     if let Some(runs) = args.runs.as_ref().filter(|runs| !runs.is_dir()) {
@@ -154,7 +158,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             "eager: {} has no calibrated theta; looking for one that can fork before requests are taken, which takes two \
              minutes at most (--theta sets it; {} finds the best)",
             session.name,
-            theta::calibration(args.model.as_deref(), &args.remote, None)
+            theta::calibration(args.model.as_deref(), &args.remote, &args.chat, args.defaults.temperature)
         );
     }
     let (engine, model) = session.into_served(&args.engine, args.chat.raw)?;
@@ -164,13 +168,16 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         Backend::Remote(servers) => servers.streams(),
     };
     let refused = match &engine {
-        Backend::Embedded(_) => &[][..],
-        Backend::Remote(servers) => servers.dialect().refused(),
+        Backend::Embedded(_) => Vec::new(),
+        Backend::Remote(servers) => servers.refused(),
     };
     let rules = args.draw.rules();
     if let Some((option, why)) = refused.iter().find(|(name, _)| rules.asked().any(|asked| asked == *name)) {
         return Err(Usage(format!("--{}: {why}; leave it out", option.replace('_', "-"))).into());
     }
+    // Else every request would be told.
+    let settings = Settings { stop: rules.ends(&model.stop), rules, ..Settings::default() };
+    settings.check_rules(model.vocab).map_err(|error| Usage(error.to_string()))?;
     let (name, options) = (model.name.clone(), Options { width, ..args.options(keys, refused) });
     let server = Server::start(engine, model, options)?;
     eprintln!(
@@ -201,7 +208,7 @@ fn names_a_repository(model: &str) -> bool {
 }
 
 impl Args {
-    fn options(self, keys: Option<Keys>, refused: &'static [(&'static str, &'static str)]) -> Options {
+    fn options(self, keys: Option<Keys>, refused: Vec<(&'static str, &'static str)>) -> Options {
         let DefaultArgs { method, theta, temperature } = self.defaults;
         let drawn = self.draw.settings(temperature);
         let defaults = Defaults {

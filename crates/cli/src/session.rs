@@ -192,6 +192,10 @@ impl Session {
                 self.name
             )
         })?;
+        if let Some(most) = max_tokens.filter(|&most| most < drawn.rules.min_tokens) {
+            let why = format!("--min-tokens is {}, but --max-tokens only {most}", drawn.rules.min_tokens);
+            return Err(Usage(why).into());
+        }
         let settings = Settings {
             top_k: rules.tree.entropy_top_k,
             entropy_temperature: rules.tree.entropy_temperature,
@@ -200,7 +204,17 @@ impl Session {
             reasoning_end: self.reasoning_end.clone(),
             ..drawn
         };
+        settings.check_rules(self.vocab()).map_err(|error| Usage(error.to_string()))?;
         Ok(Prompt { tokens: tokens.into(), settings: settings.into(), key: fingerprint(key), answers: None })
+    }
+
+    /// The number of tokens that the model knows, as far as can be told.
+    fn vocab(&self) -> usize {
+        match (&self.engine, &*self.language) {
+            (Backend::Embedded(engine), _) => engine.model().config().vocab,
+            (Backend::Remote(_), Language::Files(words)) => words.tokenizer.len(),
+            (Backend::Remote(_), Language::Server(_)) => usize::MAX,
+        }
     }
 
     /// A sequence's text. Special tokens are kept: they show where reasoning ends.

@@ -61,7 +61,7 @@ pub enum EngineError {
         "a sequence of {tokens} tokens does not fit into the KV memory, which holds {limit}; allow more KV memory or fewer tokens"
     )]
     KvMemory { tokens: usize, limit: usize },
-    #[error("{0}")]
+    #[error(transparent)]
     Rules(#[from] RuleError),
     #[error("the model computed something that is not a number; its file may be damaged")]
     NotANumber,

@@ -66,6 +66,11 @@ impl RemoteEngine {
         self.servers[0].dialect
     }
 
+    /// The rules about tokens that one of the servers cannot follow, and why.
+    pub fn refused(&self) -> Vec<(&'static str, &'static str)> {
+        self.servers.iter().flat_map(|server| server.dialect.refused()).copied().collect()
+    }
+
     /// The model's name at the server.
     pub fn model(&self) -> &str {
         &self.servers[0].model

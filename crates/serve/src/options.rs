@@ -52,7 +52,7 @@ pub struct Limits {
     /// How long requests may go on when the server is told to stop.
     pub grace: Duration,
     /// Parameters that the engine cannot follow, and why.
-    pub refused: &'static [(&'static str, &'static str)],
+    pub refused: Vec<(&'static str, &'static str)>,
 }
 
 impl Default for Limits {
@@ -67,7 +67,7 @@ impl Default for Limits {
             patience: Duration::from_secs(15),
             connections: 1024,
             grace: Duration::from_secs(20),
-            refused: &[],
+            refused: Vec::new(),
         }
     }
 }

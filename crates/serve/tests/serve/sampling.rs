@@ -192,7 +192,7 @@ async fn what_cannot_be_done_is_refused_by_name() {
     let answer: Value = service.post("/v1/completions", &body).await.json().await.unwrap();
     assert_eq!(answer["error"]["param"], "reasoning_effort");
     // An engine that cannot follow a rule says why.
-    let limits = Limits { refused: &[("min_tokens", "it cannot wait")], ..Limits::default() };
+    let limits = Limits { refused: vec![("min_tokens", "it cannot wait")], ..Limits::default() };
     let service = Service::with(Options { limits, ..Options::default() });
     let (status, param, message) = param(&service, json!({"min_tokens": 3})).await;
     assert_eq!(
