@@ -164,8 +164,12 @@ impl<'a> Cell<'a> {
 /// A model on a suite.
 #[derive(Debug)]
 pub struct Subject<'a> {
+    /// For people: with the beginning of its hash, where another model has the same name.
     pub model: String,
+    /// The same of the suite.
     pub suite: String,
+    /// What to look either up by: the names as runs have them.
+    pub plain: (String, String),
     /// By method, then theta, M and temperature.
     pub cells: Vec<Cell<'a>>,
     /// Indices of the cells to compare methods by: one for each method and variant, all at one M and temperature.
@@ -183,7 +187,10 @@ impl<'a> Subject<'a> {
     /// paper's.
     pub fn method(&self, base: &str) -> Option<&Cell<'a>> {
         let of_base = || self.primary().filter(|c| names::base(&c.method) == base);
-        of_base().find(|c| !c.method.ends_with("/regrow")).or_else(|| of_base().next())
+        // Of the paper's text there is a letter (`/rerun-literal`) and our reading of it.
+        let papers = |c: &&Cell| c.method == base || c.method == format!("{base}/rerun");
+        let literal = || of_base().find(|c| !c.method.ends_with("/regrow"));
+        of_base().find(papers).or_else(literal).or_else(|| of_base().next())
     }
 
     /// The full-parallel cell to hold another against: same sampling, and the same M.
@@ -219,7 +226,9 @@ impl<'a> Comparison<'a> {
         let subjects = groups.into_iter().map(|(key, runs)| {
             let (model, suite) = labels.of_subject(&key);
             let cells = cells(runs, unanswered, &mut repeated);
-            Subject { primary: primary(&cells, &model), problems: problem_order(&cells), model, suite, cells }
+            let plain = (key.model.1, key.suite.1);
+            let (primary, problems) = (primary(&cells, &plain.0), problem_order(&cells));
+            Subject { primary, problems, model, suite, plain, cells }
         });
         let subjects = subjects.collect();
         Comparison { subjects, repeated }

@@ -58,6 +58,9 @@ pub struct Line {
     pub equal_tokens: Option<EqualTokens>,
     /// The same by distinct prefixes, of the method and of full-parallel.
     pub equal_tokens_shared: Option<EqualTokens>,
+    /// Model and suite as runs name them, where `model` and `suite` are for people.
+    #[serde(skip)]
+    pub(super) plain: (String, String),
     /// In what the setting differs from the paper's, if it does.
     #[serde(skip)]
     pub(super) unlike_paper: Option<String>,
@@ -143,6 +146,7 @@ impl Line {
                 .map(|full| Against::new(cell, full, draws)),
             equal_tokens: equal(Cost::Decoded),
             equal_tokens_shared: equal(Cost::Distinct),
+            plain: subject.plain.clone(),
             unlike_paper: paper::difference(subject, cell),
         }
     }

@@ -63,19 +63,21 @@ pub fn suite(name: &str) -> &str {
     SUITES.iter().find(|(key, _)| *key == name).map_or(name, |(_, written)| written)
 }
 
-/// The CSS variable with a method's colour; a second of the same kind (`/regrow`) has a shade of its own.
+/// The CSS variable with a method's colour; others of the same kind (`/regrow`, `/rerun-literal`) have shades of their own.
 pub fn colour(method: &str) -> &'static str {
-    match (base(method), method.ends_with("/regrow")) {
+    match method.split_once('/').unwrap_or((method, "")) {
         (FULL_PARALLEL, _) => "--full-parallel",
         ("esc", _) => "--esc",
         ("deepconf", _) => "--deepconf",
         ("until-right", _) => "--until-right",
         ("two-stage", _) => "--two-stage",
         ("eager-init", _) => "--init",
-        ("eager-adapt", false) => "--adapt",
-        ("eager-adapt", true) => "--adapt-regrow",
-        ("eager", false) => "--eager",
-        ("eager", true) => "--eager-regrow",
+        ("eager-adapt", "regrow") => "--adapt-regrow",
+        ("eager-adapt", "rerun-literal") => "--adapt-literal",
+        ("eager-adapt", _) => "--adapt",
+        ("eager", "regrow") => "--eager-regrow",
+        ("eager", "rerun-literal") => "--eager-literal",
+        ("eager", _) => "--eager",
         _ => "--other",
     }
 }
@@ -90,4 +92,19 @@ pub fn is_own_theta(model: &str, method: &str, theta: Option<f32>) -> bool {
 /// Enough of a hash to tell two apart.
 pub fn short_hash(hash: &str) -> &str {
     hash.get(..8).unwrap_or(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_reallocate_has_a_colour_of_its_own() {
+        for base in ["eager", "eager-adapt"] {
+            let [bare, rerun, literal, regrow] =
+                ["", "/rerun", "/rerun-literal", "/regrow"].map(|how| colour(&format!("{base}{how}")));
+            assert_eq!(bare, rerun);
+            assert!(literal != rerun && literal != regrow && rerun != regrow, "{base}");
+        }
+    }
 }

@@ -107,8 +107,9 @@ impl Quote {
 /// Thetas and temperatures are left to [`quote`]: the paper has several.
 pub fn difference(subject: &Subject, cell: &Cell) -> Option<String> {
     let parameters = cell.parameters();
-    let known = Profile::of(&subject.model);
-    if !QUOTES.iter().any(|q| q.model == known.name && q.suite == subject.suite) {
+    let (model, suite) = &subject.plain;
+    let known = Profile::of(model);
+    if !QUOTES.iter().any(|q| q.model == known.name && q.suite == suite) {
         return Some(format!("the paper has no {} on {}", subject.model, names::suite(&subject.suite)));
     }
     // A method's bare name leaves open how it reallocates.
@@ -140,7 +141,7 @@ pub fn difference(subject: &Subject, cell: &Cell) -> Option<String> {
 
 /// Other problems than the whole of the suite, or not all of them finished.
 fn other_problems(subject: &Subject, cell: &Cell) -> Option<String> {
-    let size = SIZES.iter().find(|(suite, _)| *suite == subject.suite)?.1;
+    let size = SIZES.iter().find(|(suite, _)| *suite == subject.plain.1)?.1;
     let asked = cell.runs.iter().map(|run| run.manifest.suite.problems).find(|&asked| asked != size);
     match asked {
         Some(asked) => Some(format!("{asked} of the suite's {size} problems were asked")),

@@ -527,8 +527,8 @@ fn temperatures(report: &Report) -> Vec<Table> {
 /// What to look a line up by in the paper.
 pub fn paper_setting(line: &Line) -> Setting<'_> {
     paper::Setting {
-        model: &line.model,
-        suite: &line.suite,
+        model: &line.plain.0,
+        suite: &line.plain.1,
         method: &line.method,
         theta: line.theta,
         temperature: line.temperature,

@@ -212,3 +212,14 @@ fn the_footnote_names_the_intervals() {
     let report = Report::new(&runs, Options::default());
     assert!(report.html().contains("0.510 to 1.000"));
 }
+
+/// The beginning of the hash is for people: the model keeps its name, its theta and its place in the paper.
+#[test]
+fn two_models_of_one_name_are_looked_up_by_it() {
+    let of = |hash: &str| paper_run("eager-init", |run| run.manifest.model.hash = hash.to_owned());
+    let runs = [of("aaaaaaaaaa"), of("bbbbbbbbbb")];
+    let report = Report::new(&runs, Options { paper: true, ..Options::default() });
+    let markdown = report.markdown("figures");
+    assert!(markdown.contains("#aaaaaaaa") && markdown.contains("#bbbbbbbb"), "{markdown}");
+    assert!(!markdown.contains("the paper has no"), "{markdown}");
+}
