@@ -3,7 +3,8 @@
 //! Models think before they speak, and a thought is no answer: a number that was tried and dropped looks like any other.
 //! So where a response, or the end of its prompt, opens a chain of thought, only what follows the first mark that closes
 //! it is looked at, and where nothing closes it there is no answer. A later mark is text. Without an opening, a lone
-//! closing mark ends thoughts that the prompt began, unless it stands in code: there it is text too.
+//! closing mark ends thoughts that the prompt began, unless it stands in code: there it is text too. That code excuses
+//! only what closes, or whoever begins as a program would have thoughts for an answer.
 //!
 //! A response that was cut off has not concluded either, whatever number stands at its end. It has an answer only where
 //! it says so: in a box, in "the answer is …", in a block of code that was closed. [`Extract::Strict`] asks that of all.
@@ -207,76 +208,140 @@ fn without_end(text: &str) -> &str {
     }
 }
 
-/// Where the first mark outside code stands, be it one that opens the thoughts or one that closes them.
+/// Where the first mark stands that is no text: one that opens the thoughts, or one outside code that closes them.
 fn first_mark(mark: &ThoughtMark, text: &str) -> Option<usize> {
-    let marks = [&*mark.open, &*mark.close, CHANNEL];
-    if !marks.iter().any(|mark| text.contains(mark)) || is_code(text) {
+    if ![&*mark.open, &*mark.close, CHANNEL].iter().any(|mark| text.contains(mark)) {
         return None;
     }
-    let (mut start, mut fence) = (0, 0);
+    let mut code = Code::default();
+    let mut start = 0;
     for line in text.split_inclusive('\n') {
-        let ticks = line.trim_start().bytes().take_while(|&byte| byte == b'`').count();
-        let closes = line.trim_start()[ticks..].trim().is_empty();
-        match fence {
-            0 if ticks >= 3 => fence = ticks,
-            0 => {
-                if let Some(at) = mark_in_line(&marks, line) {
-                    return Some(start + at);
-                }
-            }
-            opened if ticks >= opened && closes => fence = 0,
-            _ => {}
+        code.read(line);
+        if let Some(at) = mark_in_line(mark, line, &code) {
+            return Some(start + at);
         }
         start += line.len();
     }
     None
 }
 
-/// The first mark in a line that is not quoted there.
-fn mark_in_line(marks: &[&str], line: &str) -> Option<usize> {
-    let bytes = line.as_bytes();
-    let begins = |at: usize| {
-        let rest = &bytes[at..];
-        marks.iter().any(|mark| rest.first() == mark.as_bytes().first() && rest.starts_with(mark.as_bytes()))
+/// The first mark in a line that is neither quoted nor excused by the code around it.
+fn mark_in_line(mark: &ThoughtMark, line: &str, code: &Code) -> Option<usize> {
+    let marks = [&*mark.open, CHANNEL, &*mark.close];
+    let quoted = |at: usize, end: usize| {
+        let quotes = line[..at].chars().next_back().zip(line[end..].chars().next());
+        matches!(quotes, Some(('`', '`') | ('"', '"') | ('\'', '\'') | ('“', '”')))
     };
-    let mut open = None;
     let mut at = 0;
-    while at < bytes.len() {
-        let byte = bytes[at];
-        if open == Some(byte) {
-            open = None;
-        } else if matches!(byte, b'`' | b'"' | b'\'') && open.is_none() && may_open(&bytes[..at]) {
-            open = Some(byte);
-        } else if begins(at) {
-            // A quotation that is never closed was only an apostrophe.
-            match open.and_then(|quote| bytes[at..].iter().position(|&byte| byte == quote)) {
-                Some(end) => (at, open) = (at + end, None),
-                None => return Some(at),
-            }
-        }
-        at += 1;
+    while at < line.len() {
+        let Some(mark) = marks.iter().find(|mark| line.as_bytes()[at..].starts_with(mark.as_bytes())) else {
+            at += 1;
+            continue;
+        };
+        let end = at + mark.len();
+        let closes = *mark == marks[2];
+        let text = quoted(at, end) || (closes && code.excuses(at));
+        let literal = if closes { None } else { code.literal_end(line, at, marks[2]) };
+        at = match literal {
+            Some(literal) => literal,
+            None if text => end,
+            None => return Some(at),
+        };
     }
     None
 }
 
-/// Does a quotation mark after this begin one: not an apostrophe, but perhaps the quotation mark of `f"…"`?
-fn may_open(before: &[u8]) -> bool {
-    let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte >= 0x80);
-    let prefix = matches!(before.last(), Some(b'f' | b'r' | b'b' | b'u'));
-    !is_word(before.last()) || (prefix && !is_word(before.get(before.len().wrapping_sub(2))))
+/// How far before a mark the string begins that it stands in, at most, in bytes.
+const STRING: usize = 200;
+
+/// Which lines of a response are code, as far as one can tell from the lines before.
+#[derive(Debug, Default)]
+struct Code {
+    /// What opened the block of code that this line is in, and how often it stands there: three backticks or more, or `~`.
+    fence: Option<(char, usize)>,
+    /// A program outside a block has begun, and no prose came after it.
+    begun: bool,
+    /// Where a comment may begin in the line.
+    comment: Option<usize>,
+    /// How much white space the line begins with, in bytes.
+    indent: usize,
+    /// The line is indented, or begins a program.
+    statement: bool,
+    /// Some line so far was not empty.
+    first_seen: bool,
 }
 
-/// Is a response without a fence nothing but a program, or the rest of one?
-fn is_code(text: &str) -> bool {
-    let Some(first) = text.lines().find(|line| !line.trim().is_empty()) else { return false };
-    let words: Vec<&str> = first.split_whitespace().take(3).collect();
-    let named = |name: &str| name.contains(['(', ':']);
-    match words.as_slice() {
-        ["import", _] | ["import", _, "as"] | ["from", _, "import"] | ["async", "def", ..] => true,
-        ["def" | "class", name, ..] => named(name),
-        [first, ..] if first.starts_with('@') => true,
-        _ => first.starts_with("    ") || first.starts_with('\t'),
+impl Code {
+    fn read(&mut self, line: &str) {
+        let text = line.trim();
+        if let Some(mark) = text.chars().next().filter(|mark| matches!(mark, '`' | '~')) {
+            let length = text.len() - text.trim_start_matches(mark).len();
+            match self.fence {
+                None if length >= 3 => self.fence = Some((mark, length)),
+                Some((opened, least)) if opened == mark && length >= least && length == text.len() => {
+                    self.fence = None;
+                }
+                _ => {}
+            }
+        }
+        if text.is_empty() {
+            return;
+        }
+        // The rest of a function whose head was the prompt begins with an indented line.
+        let continues = !self.first_seen && (line.starts_with("    ") || line.starts_with('\t'));
+        let begins = begins_program(line);
+        self.comment = line.find('#');
+        self.indent = line.len() - line.trim_start().len();
+        self.statement = begins || line.starts_with([' ', '\t']);
+        self.begun = continues || begins || (self.begun && !is_prose(line));
+        self.first_seen = true;
     }
+
+    /// Is a mark at this place of the line, which was read last, a part of code?
+    fn excuses(&self, at: usize) -> bool {
+        let in_comment = self.comment.is_some_and(|comment| comment < at);
+        self.fence.is_some() || (self.begun && (self.statement || in_comment) && self.indent < at)
+    }
+
+    /// Where the string ends that a mark at this place opens thoughts in and closes them too, such as the `"<think>.*?</think>"`
+    /// of a program that takes thoughts out of texts.
+    fn literal_end(&self, line: &str, at: usize, close: &str) -> Option<usize> {
+        let near = &line.as_bytes()[at.saturating_sub(STRING)..at];
+        let quote = near.iter().rfind(|byte| matches!(byte, b'"' | b'\''))?;
+        let end = at + line[at..].find(char::from(*quote)).filter(|_| self.excuses(at))?;
+        line[at..end].contains(close).then_some(end)
+    }
+}
+
+/// Does a line at the margin start a program, or a part of one?
+fn begins_program(line: &str) -> bool {
+    let (statement, _) = line.split_once('#').unwrap_or((line, ""));
+    let words: Vec<&str> = statement.split_whitespace().take(3).collect();
+    match words.as_slice() {
+        _ if line.starts_with([' ', '\t']) => false,
+        ["import", ..] => {
+            let modules = statement.trim_start().trim_start_matches("import").split(',');
+            modules
+                .map(|module| module.split_whitespace().collect::<Vec<_>>())
+                .all(|module| matches!(module.as_slice(), [_] | [_, "as", _]))
+        }
+        ["from", _, "import"] | ["async", "def", ..] => true,
+        ["def" | "class", name, ..] => name.contains(['(', ':']),
+        [first, ..] => first.starts_with('@'),
+        [] => false,
+    }
+}
+
+/// Is a line at the margin a sentence rather than a statement of a program? Two words in a row are, but for keywords.
+fn is_prose(line: &str) -> bool {
+    let is_word = |word: &str| word.chars().all(|c| c.is_alphabetic() || ",.!?'’".contains(c));
+    let keyword = |word: &str| {
+        matches!(word, "for" | "if" | "elif" | "while" | "with" | "assert" | "return" | "raise" | "del")
+    };
+    let mut words = line.split_whitespace();
+    !line.starts_with([' ', '\t'])
+        && words.next().is_some_and(|word| is_word(word) && !keyword(word))
+        && words.next().is_some_and(is_word)
 }
 
 #[cfg(test)]
@@ -305,6 +370,7 @@ mod tests {
             ("<think>`</think>` ends it</think>c", Some("` ends it</think>c")),
             // Nobody opened it, but somebody must have.
             ("a</think>b", Some("b")),
+            ("he said 'a</think>It's b", Some("It's b")),
             ("don't</think>it's", Some("it's")),
             ("</think>\n    b", Some("\n    b")),
             // In code it is text.
@@ -316,6 +382,32 @@ mod tests {
             ("    # </think>\n    return 1", Some("    # </think>\n    return 1")),
             ("def f(x):\n    # </think>\n    return 1", Some("def f(x):\n    # </think>\n    return 1")),
             ("```\nx\n```\na</think>b", Some("b")),
+            ("~~~python\n# </think>\n~~~", Some("~~~python\n# </think>\n~~~")),
+            (
+                "import os, sys\ndef f(x):\n    x # no </think> here",
+                Some("import os, sys\ndef f(x):\n    x # no </think> here"),
+            ),
+            (
+                "Sure:\n\ndef f(x):\n    x # the </think> mark",
+                Some("Sure:\n\ndef f(x):\n    x # the </think> mark"),
+            ),
+            ("import os as o\nx = 1 # </think>", Some("import os as o\nx = 1 # </think>")),
+            ("def f(x):\n    x\n</think>\nb", Some("\nb")),
+            ("def f(x):\n    x\nWait, no.\n  - 5</think>b", Some("b")),
+            ("import taxes, not duties # 1</think>b", Some("b")),
+            (
+                "```\nre.sub(r'<think>.*?</think>', '', s)\n```",
+                Some("```\nre.sub(r'<think>.*?</think>', '', s)\n```"),
+            ),
+            // What opens the thoughts does so in code, too.
+            ("```\n'<think>a' </think>b", Some("b")),
+            ("    <think>a", None),
+            ("@<think>a", None),
+            ("```\n<think>a", None),
+            ("```\nx = 1 # <think>a", None),
+            ("'<think>we don't", None),
+            ("def f(x):\n    <|channel|>analysis<|message|>a", None),
+            ("```\n<think>a</think>b", Some("b")),
             // gpt-oss.
             (
                 "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b<|return|>",
@@ -399,11 +491,15 @@ mod tests {
 
     #[test]
     fn hostile_texts_take_linear_time() {
-        for part in ["'</think>", "`", "<|", "'</think>'", "```\n", "|>", "<|channel|>", "<|x|>"] {
-            let text = part.repeat(300_000);
-            let begun = std::time::Instant::now();
-            let _ = said(&text, false);
-            assert!(begun.elapsed().as_secs() < 2, "{part:?}");
+        for part in
+            ["'</think>", "`", "<|", "'</think>'", "```\n", "|>", "<|channel|>", "<|x|>", "# </think>"]
+        {
+            for before in ["", "import os; # ' \"", "    '"] {
+                let text = before.to_owned() + &part.repeat(300_000);
+                let begun = std::time::Instant::now();
+                let _ = said(&text, false);
+                assert!(begun.elapsed().as_secs() < 2, "{before}{part:?}");
+            }
         }
     }
 }

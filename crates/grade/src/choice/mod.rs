@@ -38,8 +38,8 @@ pub fn find<'a>(said: impl Into<Said<'a>>, choices: usize, texts: &[String]) -> 
     let Said { text: response, explicit } = said.into();
     let valid = |letter: char| ((letter as usize).wrapping_sub('A' as usize) < choices).then_some(letter);
     let tail = tail(response);
-    let stated = last_stated(tail, &valid, texts);
-    let judged = last_judged(tail, &valid);
+    let stated = last_stated(tail, explicit, &valid, texts);
+    let judged = last_judged(tail, explicit, &valid);
     let boxed = last_box(response).and_then(|(at, content)| Some((at, reads_as(content, &valid, texts)?)));
     // Positions are counted from the end, because they were found in different texts.
     let latest = [stated, judged, boxed].into_iter().flatten().min_by_key(|(from_end, _)| *from_end);
@@ -70,15 +70,17 @@ fn last_box(response: &str) -> Option<(usize, &str)> {
     Some((response.len() - start - content.len(), content))
 }
 
-/// What the last "answer: …", "answer is …", "option is …" or "choice: …" says, and how far from the end.
+/// What the last "answer: …", "answer is …", "option is …" or "choice: …" says, and how far from the end. An `explicit`
+/// answer is called one: options are also named while they are weighed.
 fn last_stated(
     tail: &str,
+    explicit: bool,
     valid: &impl Fn(char) -> Option<char>,
     texts: &[String],
 ) -> Option<(usize, Named)> {
-    last_after(tail, &["answer", "option", "choice", "答案"], |after, cue| {
-        statement(after, cue, valid, texts)
-    })
+    let cues = ["answer", "答案", "option", "choice"];
+    let cues = if explicit { &cues[..2] } else { &cues };
+    last_after(tail, cues, |after, cue| statement(after, cue, valid, texts))
 }
 
 /// What `read` makes of the text after the last cue where it makes anything of it, and how far from the end that is.
@@ -187,8 +189,10 @@ fn rejects(clause: &str) -> bool {
     REJECTIONS.iter().any(|word| lower.contains(word))
 }
 
-/// The last "B is correct" or "(B) is the answer", and how far from the end.
-fn last_judged(tail: &str, valid: &impl Fn(char) -> Option<char>) -> Option<(usize, Named)> {
+/// The last "B is correct" or "(B) is the answer", and how far from the end. The best so far is no `explicit` answer.
+fn last_judged(tail: &str, explicit: bool, valid: &impl Fn(char) -> Option<char>) -> Option<(usize, Named)> {
+    let praises = ["correct", "answer", "right", "best"];
+    let praises = if explicit { &praises[..2] } else { &praises };
     let lower = tail.to_ascii_lowercase();
     let mut end = lower.len();
     for _ in 0..MENTIONS {
@@ -196,7 +200,7 @@ fn last_judged(tail: &str, valid: &impl Fn(char) -> Option<char>) -> Option<(usi
         end = at;
         let after = &lower[at + " is ".len()..];
         let after = after.strip_prefix("the ").unwrap_or(after).trim_start_matches('*');
-        if !["correct", "right", "best", "answer"].iter().any(|praise| after.starts_with(praise)) {
+        if !praises.iter().any(|praise| after.starts_with(praise)) {
             continue;
         }
         // The words that name the choice: the last ones of the sentence so far.

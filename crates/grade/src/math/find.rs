@@ -28,7 +28,7 @@ pub(super) fn answer(said: Said<'_>, list: bool) -> Option<Cow<'_, str>> {
     let tail_start = floor_boundary(response, response.len().saturating_sub(TAIL));
     let after_box = boxes.as_ref().map_or(tail_start, |(end, _)| tail_start.max(*end));
     let tail = &response[after_box..];
-    if let Some(stated) = stated(tail, boxes.is_some()) {
+    if let Some(stated) = stated(tail, boxes.is_some() || said.explicit) {
         return Some(Cow::Borrowed(stated));
     }
     if let Some((_, content)) = boxes {
@@ -38,7 +38,7 @@ pub(super) fn answer(said: Said<'_>, list: bool) -> Option<Cow<'_, str>> {
         return Some(Cow::Borrowed(word));
     }
     if said.explicit {
-        return None;
+        return stated(tail, false).filter(|text| is_in_words(text)).map(Cow::Borrowed);
     }
     whole(response).or_else(|| last_mentioned(tail, list)).or_else(|| short_text(response)).map(Cow::Borrowed)
 }
@@ -125,9 +125,10 @@ fn unclosed_box(tail: &str) -> Option<&str> {
     (!word.is_empty() && !word.starts_with('{')).then_some(word)
 }
 
-/// What the last "the answer is …" or "Answer: …" says. After a box only a value right behind these words counts: "this
-/// answer is right, because 5 > 3" takes nothing back.
-fn stated(tail: &str, after_box: bool) -> Option<&str> {
+/// What the last "the answer is …" or "Answer: …" says. With `only_value` that has to stand right behind these words:
+/// after a box "this answer is right, because 5 > 3" takes nothing back, and "the answer is found by adding 5 and 3" of a
+/// response that was cut off is no answer yet.
+fn stated(tail: &str, only_value: bool) -> Option<&str> {
     let lower = tail.to_ascii_lowercase();
     let mut end = lower.len();
     // A few tries: "the answer is" may be followed by nothing that is one.
@@ -143,11 +144,16 @@ fn stated(tail: &str, after_box: bool) -> Option<&str> {
             let word = leading(rest, |c| c.is_ascii_alphabetic());
             matches!(word, "is" | "are").then(|| &rest[word.len()..])
         };
-        if let Some(found) = stated.and_then(|rest| statement(rest, after_box)) {
+        if let Some(found) = stated.and_then(|rest| statement(rest, only_value)) {
             return Some(found);
         }
     }
     None
+}
+
+/// Is a statement an answer in words, as "east" is: short, and without a number that it only mentions?
+fn is_in_words(text: &str) -> bool {
+    !text.contains(|c: char| c.is_ascii_digit() || "\\$=".contains(c)) && text.split_whitespace().count() <= 3
 }
 
 /// The answer in what follows "the answer is".
