@@ -335,3 +335,60 @@ impl Plot {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eager_core::strategy::{Start, Step as Decision, Verdict};
+    use eager_core::{Candidate, Key, Settings, Strategy, Tree};
+
+    /// At this position the first sequence does something.
+    #[derive(Debug)]
+    enum At {
+        /// Neither it nor its fork takes the token that was sampled.
+        Astray(usize),
+        /// It is given up, and another begins from the prompt.
+        Anew(usize),
+    }
+
+    impl Strategy for At {
+        fn begin(&mut self, _: &Tree) -> Vec<Start> {
+            vec![Start::Root]
+        }
+
+        fn decide(&mut self, _: &Tree, id: SeqId, step: &Decision<'_>) -> Verdict {
+            match *self {
+                At::Astray(at) if id == SeqId(0) && step.at == at => {
+                    Verdict::Fork { first: step.top[1], second: step.top[2] }
+                }
+                At::Anew(at) if id == SeqId(0) && step.at == at => Verdict::Halt,
+                _ => Verdict::Keep,
+            }
+        }
+
+        fn ended(&mut self, _: &Tree, id: SeqId) -> Vec<Start> {
+            if matches!(self, At::Anew(_)) && id == SeqId(0) { vec![Start::Root] } else { Vec::new() }
+        }
+    }
+
+    /// What becomes of the first request, and how many sequences need not wait for its end.
+    fn settled(strategy: At, steps: usize) -> (Vec<Parting>, usize) {
+        let settings = Settings { max_tokens: 1000, ..Settings::default() };
+        let grove = Grove::new(0, Key::prompt(7, 0), vec![1].into(), settings.into(), Box::new(strategy));
+        let mut plot = Plot::new(grove, 0);
+        plot.send(0, 5, String::new());
+        let top: Vec<Candidate> = (10..14).map(|token| Candidate { token, logprob: -1.4 }).collect();
+        let step = || Step { sampled: top[0], top: top.clone() };
+        plot.arrive(0, (0..steps).map(|_| step()).collect());
+        let partings = plot.settle(PrefixSharing::Ended).partings;
+        (partings, plot.thirsty(Instant::now()).len())
+    }
+
+    #[test]
+    fn a_request_is_ended_and_waited_for_only_where_a_long_beginning_is_shared() {
+        let (short, long) = (20, WORTH_A_RESTART + 1);
+        assert_eq!(settled(At::Astray(short), short + 1), (vec![Parting::Close(5)], 2));
+        assert_eq!(settled(At::Astray(long), long + 1), (vec![Parting::End(5)], 0));
+        assert_eq!(settled(At::Anew(long), long + 1), (vec![Parting::Close(5)], 1));
+    }
+}
