@@ -38,6 +38,12 @@ pub enum RunError {
     )]
     Lacks { path: PathBuf, id: String },
     #[error(
+        "{} was begun when numbers in thoughts and in responses that were cut off counted as answers (its run.json has no \
+         parameters.options.extract), and its lines cannot stand beside those of today; run it again in another folder",
+        path.display()
+    )]
+    ReadOtherwise { path: PathBuf },
+    #[error(
         "{} can be given more problems only once it is complete, because its problems may not be written down; finish it \
          with the same --limit first, or name another folder",
         path.display()

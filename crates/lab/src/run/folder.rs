@@ -21,6 +21,9 @@ pub const METRICS: &str = "metrics.json";
 /// The record's name for the reading of the second pass.
 const SECOND_PASS: &str = "parameters.second_pass";
 
+/// The option that says how answers are found. Runs without it are from when thoughts and all last numbers counted.
+const EXTRACT: &str = "extract";
+
 /// Keeps others from writing to a folder, until it is dropped or its process has died.
 #[derive(Debug)]
 pub struct Lock {
@@ -118,14 +121,27 @@ impl Folder {
 
     /// Could this run begin or go on in this folder? Nothing is written.
     pub fn check(path: &Path, manifest: &Manifest, over: Over<'_>, resume: bool) -> Result<Begun, RunError> {
-        match read_manifest(path)? {
-            Some(_) if !resume => Err(RunError::Exists(path.to_owned())),
-            Some(begun) if begun.suite == manifest.suite => {
-                same(path, &begun, manifest).map(|()| Begun::Same)
-            }
-            Some(begun) => same(path, &begun, &before(path, &begun, manifest, over)?).map(|()| Begun::Part),
-            None => not_in_the_way(path, &[SAMPLES, PROBLEMS, METRICS]).map(|()| Begun::Nothing),
+        let Some(run) = read_manifest(path)? else {
+            return not_in_the_way(path, &[SAMPLES, PROBLEMS, METRICS]).map(|()| Begun::Nothing);
+        };
+        if !resume {
+            return Err(RunError::Exists(path.to_owned()));
         }
+        let begun = if run.suite == manifest.suite {
+            same(path, &run, manifest)?;
+            Begun::Same
+        } else {
+            same(path, &run, &before(path, &run, manifest, over)?)?;
+            Begun::Part
+        };
+        // What is complete can still be reported: nothing is added to it.
+        let reads = |manifest: &Manifest| manifest.parameters.options.contains_key(EXTRACT);
+        let is_complete =
+            || Ok(begun == Begun::Same && ids(&path.join(SAMPLES))?.len() == run.suite.problems);
+        if reads(manifest) && !reads(&run) && !is_complete()? {
+            return Err(RunError::ReadOtherwise { path: path.to_owned() });
+        }
+        Ok(begun)
     }
 
     pub fn path(&self) -> &Path {
