@@ -115,13 +115,14 @@ const SPARE: [&str; 10] = [
     "equal tokens",
 ];
 
-const FIGURES: [Column; 13] = [
+const FIGURES: [Column; 14] = [
     ("theta", |line| line.theta.map_or("-".to_owned(), |theta| theta.to_string())),
     ("pass@k", |line| estimate(line.pass_at_k)),
     ("cons@k", |line| estimate(line.cons_at_k)),
     ("ties", |line| if line.ties > 0.0 { format!("{:.1}", line.ties) } else { "-".to_owned() }),
     ("pass rate", |line| estimate(line.pass_rate)),
     (UNHALTED, |line| estimate(line.pass_rate_unhalted)),
+    ("score", |line| estimate(line.score)),
     ("sequences", |line| line.sequences.map_or("-".to_owned(), |e| format!("{:.1}", e.value))),
     ("tokens", |line| line.tokens.map_or("-".to_owned(), |e| format!("{:.0}", e.value))),
     ("distinct", |line| line.tokens_distinct.map_or("-".to_owned(), |e| format!("{:.0}", e.value))),

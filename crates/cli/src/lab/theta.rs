@@ -6,10 +6,11 @@ use std::path::Path;
 
 use eager_core::Prompt;
 use eager_lab::bench::Task;
+use eager_lab::campaign::is_of_method;
 use eager_lab::run::{Manifest, Parameters, read_manifest};
 use eager_lab::theta::FoundTheta;
 
-use super::trial::{RunArgs, Subject};
+use super::trial::{RunArgs, Subject, prompting};
 use crate::interrupt::Interrupt;
 use crate::theta;
 
@@ -28,13 +29,16 @@ pub fn found(
     if calibrated && !resume {
         return Ok(ControlFlow::Continue(None));
     }
+    let asked = prompting(args);
     let is_alike = |run: &Manifest| {
+        let options = run.parameters.options.iter().filter(|(name, _)| !is_of_method(name));
         let Parameters { top_p, top_k, min_p, entropy_top_k, entropy_temperature, .. } = run.parameters;
         (&run.model.hash, &run.suite.name) == (&subject.model.hash, &subject.suite.name)
             && (run.parameters.temperature, top_p, top_k, min_p)
                 == (temperature, args.draw.top_p, args.draw.top_k, args.draw.min_p)
             && (entropy_top_k, entropy_temperature)
                 == (args.rules.tree.entropy_top_k, args.rules.tree.entropy_temperature)
+            && options.eq(&asked)
     };
     let recorded = begun(root).into_iter().filter(is_alike).find_map(|run| run.found_theta);
     if recorded.is_some() || calibrated {

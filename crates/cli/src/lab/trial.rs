@@ -90,6 +90,16 @@ struct Varied {
     baselines: BaselineArgs,
 }
 
+/// The options of a run of which nobody said anything.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct Unsaid {
+    #[command(flatten)]
+    varied: Varied,
+    #[command(flatten)]
+    draw: DrawArgs,
+}
+
 /// The options that were varied, with the values that one combination gives them.
 pub type Variation = Vec<(String, String)>;
 
@@ -278,9 +288,7 @@ impl<'a> Subject<'a> {
 
 /// What else decides what a method decodes, by the names of the options.
 fn options(args: &RunArgs, method: Method) -> BTreeMap<String, Value> {
-    let mut options = args.chat.recorded();
-    options.extend(args.draw.recorded());
-    options.insert("extract".to_owned(), args.extract.extract.name().into());
+    let mut options = prompting(args);
     let mut record = |all: BTreeMap<String, Value>, wanted: &dyn Fn(&str) -> bool| {
         // These have a place of their own in the record.
         let elsewhere = ["profile", "entropy-top-k", "entropy-temperature"];
@@ -309,14 +317,23 @@ fn options(args: &RunArgs, method: Method) -> BTreeMap<String, Value> {
     options
 }
 
+/// What is the same for all methods: how problems are put, how tokens are drawn, and how answers are read.
+pub fn prompting(args: &RunArgs) -> BTreeMap<String, Value> {
+    let mut options = args.chat.recorded();
+    options.extend(args.draw.recorded());
+    options.insert("extract".to_owned(), args.extract.extract.name().into());
+    options
+}
+
 /// What the options of a method are where nobody says otherwise.
 fn defaults(args: &RunArgs, method: Method, model: &str) -> BTreeMap<String, Value> {
     // None of these is required, so there is always such a call.
-    let Ok(Varied { rules, budget, baselines }) = Varied::try_parse_from([] as [&str; 0]) else {
+    let Ok(Unsaid { varied, draw }) = Unsaid::try_parse_from([] as [&str; 0]) else {
         return BTreeMap::new();
     };
+    let Varied { rules, budget, baselines } = varied;
     // By themselves templates have their models think, but not for as long as they can.
     let chat = ChatArgs { reasoning_effort: None, ..ChatArgs::default().for_model(model) };
     let extract = ExtractArgs::default();
-    options(&RunArgs { rules, budget, baselines, chat, extract, ..args.clone() }, method)
+    options(&RunArgs { rules, budget, baselines, chat, extract, draw, ..args.clone() }, method)
 }

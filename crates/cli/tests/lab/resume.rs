@@ -296,3 +296,47 @@ fn problems_that_a_run_has_cannot_be_left_out_of_it() {
     refused(&of_limit(root, "20", &template), "suite.hash");
     assert_eq!(text_without_seconds(&root.join("eager-regrow")), before);
 }
+
+/// Whatever changes the logits or the end of a sequence is another run, even where an older run would not know it.
+#[test]
+fn new_sampling_rules_are_no_defaults_of_an_older_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path();
+    stdout(&bench(run, &["--method", "full-parallel"]));
+    let before = text_without_seconds(run);
+    for (option, value) in [
+        ("repetition-penalty", Some("1.5")),
+        ("presence-penalty", Some("0.5")),
+        ("frequency-penalty", Some("0.5")),
+        ("logit-bias", Some("3=-100")),
+        ("min-tokens", Some("5")),
+        ("ignore-eos", None),
+        ("stop-token-id", Some("3")),
+    ] {
+        let option_word = format!("--{option}");
+        let words: Vec<&str> = [option_word.as_str()].into_iter().chain(value).collect();
+        let other = bench(run, &[&["--method", "full-parallel"], &words[..]].concat());
+        refused(&other, &format!("parameters.options.{option}"));
+    }
+    assert_eq!(text_without_seconds(run), before);
+}
+
+/// Lines that were judged by other rules do not stand under today's label.
+#[test]
+fn nothing_is_added_to_a_run_whose_answers_were_read_otherwise() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path();
+    stdout(&bench(run, &["--method", "full-parallel"]));
+    rewrite(run, |parameters| drop(parameters["options"].as_object_mut().unwrap().remove("extract")));
+    // It is complete, so it is reported as it is.
+    stdout(&bench(run, &["--method", "full-parallel"]));
+    assert!(!std::fs::read_to_string(run.join("run.json")).unwrap().contains("extract"));
+    let more = ["bench", "--suite", "acorn", "--limit", "8", "-m", "2", "--max-tokens", "40"];
+    let more =
+        [&more[..], &["--method", "full-parallel", "--resume", "--out", run.to_str().unwrap()]].concat();
+    refused(&eager(&more), "parameters.options.extract");
+    let path = run.join("samples.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.split_inclusive('\n').next().unwrap()).unwrap();
+    refused(&bench(run, &["--method", "full-parallel"]), "parameters.options.extract");
+}

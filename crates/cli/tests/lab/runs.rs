@@ -379,7 +379,8 @@ fn what_a_grading_program_says_is_kept() {
         r#"read -r line; case "$line" in *'"id":"a"'*) echo 0.25;; *) echo '{"score": 0.75}';; esac"#;
     let mut args = vec!["bench", "--suite", suite.to_str().unwrap(), "--method", "full-parallel", "-m", "3"];
     args.extend(["--out", out.to_str().unwrap(), "--grader", "command", "--", "sh", "-c", script]);
-    stdout(&eager(&args));
+    let table = stdout(&eager(&args));
+    assert!(table.contains(" score ") && table.contains("0.500"), "{table}");
     let lines = samples(&out);
     for (line, score) in lines.iter().zip([0.25, 0.75]) {
         for sequence in line["sequences"].as_array().unwrap() {

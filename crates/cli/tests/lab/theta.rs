@@ -77,6 +77,14 @@ fn a_run_goes_on_with_the_theta_that_it_found() {
     let output = with_model(&BENCH, &model, Some(&out), &[&method[..], &["--resume"]].concat());
     stdout(&output);
     assert!(!said(&output).contains("looking for one"), "{}", said(&output));
+    // Other words make other entropies, so there is another theta to find.
+    let other = with_model(
+        &BENCH,
+        &model,
+        Some(&out),
+        &[&method[..], &["--resume", "--system", "Be brief."]].concat(),
+    );
+    assert!(said(&other).contains("looking for one"), "{}", said(&other));
     // A sweep of the same folder as well, which has a name for each theta.
     let points = folder.path().join("points");
     let sweep = ["sweep", "--suite", "acorn", "--limit", "3", "-m", "2", "--max-tokens", "40"];
