@@ -250,6 +250,11 @@ fn a_thought_is_no_answer() {
         (r"<think>perhaps \boxed{204}</think>I do not know.", false, false),
         ("<think>7</think>It is 204.", false, true),
         ("we try 204. No, that does not work because", true, false),
+        ("    <think>we try x = 204. No, that does not work because", false, false),
+        ("\t<think>we try x = 204. No, that does not work because", false, false),
+        ("@<think>we try x = 204. No", false, false),
+        ("```\n<think>we try x = 204. No", false, false),
+        ("'<think>we try x = 204. No, that doesn't work because", false, false),
         (r"so \boxed{204}", true, false),
         (r"7</think>\boxed{204}", true, true),
         (r"7</think>\boxed{204} </think> 7", true, true),
@@ -283,6 +288,9 @@ fn what_was_cut_off_has_an_answer_only_where_it_says_so() {
         ("72", false),
         ("So it is $72$", false),
         ("The answer is 72", true),
+        ("The answer is found by multiplying 9 by 8, so first 63 and then 72", false),
+        ("Let us see whether the answer is even: 9*8 = 72", false),
+        ("So the answers are all wrong but the last: 9*8=72", false),
         (r"so \boxed{72}. To check,", true),
         (r"so \boxed{72", false),
     ] {
@@ -291,14 +299,27 @@ fn what_was_cut_off_has_an_answer_only_where_it_says_so() {
         verdict(&strict, &line("stop"), explicit);
         verdict(&math, &line("stop"), true);
     }
-    for (pred, explicit) in [("Answer: B", true), ("I would go with option B", false), ("(B)", false)] {
+    for (pred, explicit) in [
+        ("Answer: B", true),
+        ("B is the correct answer, and", true),
+        ("I would go with option B", false),
+        ("So B is the best candidate so far", false),
+        ("Option: B says that", false),
+        ("(B)", false),
+    ] {
         let line = |finish: &str| json!({ "gold": "B", "pred": pred, "finish": finish });
         verdict(&["--grader", "choice"], &line("length"), explicit);
         verdict(&["--grader", "choice", "--extract", "strict"], &line("stop"), explicit);
         verdict(&["--grader", "choice"], &line("stop"), true);
     }
-    refused(&math, r#"{"gold":1,"pred":"1","finish":"eos"}"#, 1, "\"finish\" should be");
-    refused(&math, r#"{"gold":1,"pred":"1","thinking":"yes"}"#, 1, "\"thinking\" should be");
+    verdict(&strict, &json!({ "gold": "east", "pred": "The answer is east." }), true);
+    // Other programs write other reasons, and text, under these names.
+    for (finish, expected) in [(json!("halted"), false), (json!("abort"), false), (Value::Null, true)] {
+        verdict(&math, &json!({ "gold": "72", "pred": "9*8=72", "finish": finish }), expected);
+    }
+    for (thinking, expected) in [(json!("9*8 is easy"), true), (json!(false), true), (json!(true), false)] {
+        verdict(&math, &json!({ "gold": "72", "pred": "72", "thinking": thinking }), expected);
+    }
     refused(&["--grader", "math", "--extract", "loose"], "", 2, "use lenient or strict");
 }
 
