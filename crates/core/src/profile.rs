@@ -31,7 +31,14 @@ const PROFILES: [Profile; 5] = [
 const UNKNOWN: Profile = Profile { name: "uncalibrated", owner: "", theta_init: 2.0, theta_full: 2.5 };
 
 /// How chains of thought are closed: a special token that only a model with this mark has, and the mark.
-const REASONING_ENDS: [(&str, &str); 2] = [("<|channel|>", "<|channel|>final"), ("</think>", "</think>")];
+/// Magistral, Kimi and Command A have marks of their own.
+const REASONING_ENDS: [(&str, &str); 5] = [
+    ("<|channel|>", "<|channel|>final"),
+    ("</think>", "</think>"),
+    ("[/THINK]", "[/THINK]"),
+    ("◁/think▷", "◁/think▷"),
+    ("<|END_THINKING|>", "<|END_THINKING|>"),
+];
 
 /// The text that closes the chain of thought of a model with these special tokens; `None` where it has no such mark. A model
 /// that would spell a mark out letter by letter was not trained to use it.
@@ -193,6 +200,9 @@ mod tests {
         let end = |tokens: &[&str]| reasoning_end(|token| Ok::<_, ()>(tokens.contains(&token))).unwrap();
         assert_eq!(end(&["<|channel|>", "<|message|>"]), Some("<|channel|>final"));
         assert_eq!(end(&["<think>", "</think>"]), Some("</think>"));
+        for mark in ["[/THINK]", "◁/think▷", "<|END_THINKING|>"] {
+            assert_eq!(end(&["</s>", mark]), Some(mark));
+        }
         assert_eq!(end(&["<|im_end|>"]), None);
     }
 }
